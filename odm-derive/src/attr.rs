@@ -72,6 +72,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) validate: Option<Path>,
     /// `insert_struct`: an embedded struct has managed fields, so the type needs an insert struct.
     pub(crate) insert_struct: Option<Path>,
+    /// The derives of the insert struct.
+    pub(crate) insert_derive: Vec<Path>,
     /// `hooks`: the model implements `odm::Hooks`.
     pub(crate) hooks: Option<Path>,
     /// The settings that were parsed so far.
@@ -101,6 +103,7 @@ impl ContainerAttrs {
             shared: Vec::new(),
             validate: None,
             insert_struct: None,
+            insert_derive: Vec::new(),
             hooks: None,
             seen: SeenSettings::default(),
         };
@@ -182,6 +185,12 @@ impl ContainerAttrs {
                 });
                 self.shared.extend(shared?);
             }
+            "insert_derive" => {
+                let derives = in_parentheses(meta, INSERT_DERIVE_USAGE, |content| {
+                    content.parse_terminated(Path::parse_mod_style, Token![,])
+                });
+                self.insert_derive.extend(derives?);
+            }
             "insert_struct" | "hooks" | "validate" => {
                 expect_flag(path, input)?;
                 let flag = match name.as_str() {
@@ -222,6 +231,8 @@ const SCHEMA_VERSION_USAGE: &str =
     "`schema_version` must be an integer from 2 to 4294967295: `schema_version = 2`";
 const UPGRADE_USAGE: &str = "`upgrade` needs the path of a function: `upgrade = function`";
 const MODELS_USAGE: &str = "`models` needs a list of models: `models(Product, Part)`";
+const INSERT_DERIVE_USAGE: &str =
+    "`insert_derive` needs derives: `insert_derive(schemars::JsonSchema, utoipa::ToSchema)`";
 const OF_USAGE: &str = "`of` needs the name of a model: `of = Product`";
 
 /// Parses the parentheses after the name of a setting. `usage` is the error message: how to write the setting.

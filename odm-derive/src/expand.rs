@@ -15,6 +15,7 @@ mod id;
 mod insertable;
 mod link;
 mod overflow;
+pub(crate) mod patch;
 pub(crate) mod projection;
 mod rollup;
 mod rules;

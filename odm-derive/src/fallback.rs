@@ -133,6 +133,31 @@ pub(crate) fn schema_stub(input: &DeriveInput) -> TokenStream {
 }
 
 /// Returns a projection of everything.
+/// A stub for a patch: changes nothing, and reads nothing.
+pub(crate) fn patch_stub(input: &DeriveInput) -> TokenStream {
+    if cannot_implement(input) || !input.generics.params.is_empty() {
+        return TokenStream::new();
+    }
+    let private = private_path(input, "patch");
+    let model = ContainerAttrs::parse(&mut Ctxt::default(), input, "patch", ALL_SETTINGS).of;
+    let Some(model) = model else {
+        return TokenStream::new();
+    };
+    let name = &input.ident;
+    let code = quote! {
+        impl #private::Patch for #name {
+            type Of = #model;
+            fn apply_to(self, _: &<#model as #private::Projected>::Tree, _: &mut #private::PatchChanges<'_>) {}
+        }
+        impl<'de> #private::Deserialize<'de> for #name {
+            fn deserialize<__D: #private::serde::Deserializer<'de>>(_: __D) -> ::core::result::Result<Self, __D::Error> {
+                ::core::unreachable!()
+            }
+        }
+    };
+    GeneratedCode::from(code).into_tokens(&private)
+}
+
 pub(crate) fn projection_stub(input: &DeriveInput) -> TokenStream {
     if cannot_implement(input) {
         return TokenStream::new();

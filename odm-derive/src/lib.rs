@@ -37,12 +37,13 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | the shard key of the collection on a sharded cluster: see below |
 /// | `schema_version = 2`, `upgrade = function` | documents of older versions are upgraded when they are read or written; a write then costs an additional indexed lookup: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write checks the rules of the crate `garde` on the fields: see below |
+/// | `insert_derive(JsonSchema)` | further derives of the insert struct, such as `schemars::JsonSchema`, `utoipa::ToSchema` and `garde::Validate`, with the attributes of these derives on the fields |
 /// | `insert_struct` | generates an insert struct, because an embedded struct has managed fields |
 /// | `hooks` | the model implements `odm::Hooks`, which run before and after writes |
 /// | `crate = mapper` | the path of the crate `odm`, if the crate has a different name |
 ///
 /// A model with managed fields, here `Task`, gets an insert struct `NewTask` without these fields. Applications insert a
-/// `NewTask`.
+/// `NewTask`. The insert struct implements `Deserialize`, and `Clone`, `Debug` and `Default` if all fields do.
 ///
 /// # On a field
 ///
@@ -433,6 +434,25 @@ pub fn projection(input: TokenStream) -> TokenStream {
         parse_macro_input!(input as DeriveInput),
         expand::projection::expand,
         fallback::projection_stub,
+    )
+}
+
+/// Makes a struct a patch: new values for some fields of a model or of an embedded struct, `#[patch(of = Product)]`.
+///
+/// Each field is an `Option`, with the name of a field of the model. The trait of the same name has an example. The derive
+/// implements serde's `Deserialize` too, and reads serde's attributes.
+///
+/// | setting | meaning |
+/// |---|---|
+/// | `#[patch(of = Product)]` | the model, or the embedded struct |
+/// | `#[patch(crate = mapper)]` | the path of the crate `odm`, if the crate has a different name |
+/// | `#[patch(nested)]` on a field | the type is an `Option` of the patch of an embedded struct |
+#[proc_macro_derive(Patch, attributes(patch, serde))]
+pub fn patch(input: TokenStream) -> TokenStream {
+    run_derive(
+        parse_macro_input!(input as DeriveInput),
+        expand::patch::expand,
+        fallback::patch_stub,
     )
 }
 

@@ -13,9 +13,10 @@ use syn::{Attribute, DeriveInput, Item, ItemMod, Meta, punctuated::Punctuated};
 use crate::{Expand, ctxt::Ctxt, expand};
 
 /// The derives, by name.
-const DERIVES: [(&str, Expand); 4] = [
+const DERIVES: [(&str, Expand); 5] = [
     ("Document", expand::document::expand),
     ("Embedded", expand::embedded::expand),
+    ("Patch", expand::patch::expand),
     ("Projection", expand::projection::expand),
     ("Schema", expand::schema::expand),
 ];

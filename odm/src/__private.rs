@@ -11,6 +11,7 @@ pub use std::{
 pub use crate::{
     __odm_manifest_path as manifest_path, __odm_validated as validated,
     __odm_work_path as work_path, Result,
+    action::{Patch, PatchChanges},
     backend::operation::{Direction, Index},
     check::ModelCheck,
     language::{

@@ -27,8 +27,8 @@ pub use find::{
     Calculation, Drift, Find, FindDrift, FindPage, GroupBy, Grouped, IntoPageToken, Page,
     PageToken, Pipeline, Rows,
 };
-pub use get::{FindById, Get, GetMany};
-pub use insert::{InsertMany, InsertOne};
+pub use get::{Exists, FindById, Get, GetMany};
+pub use insert::{InsertMany, InsertNew, InsertOne, InsertedNew};
 pub use load::{Load, LoadTarget, LoadTuple};
 pub use modify::Modify;
 pub use outcome::Outcome;
@@ -36,11 +36,13 @@ pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
 pub(crate) use target::decode_id;
 pub use target::{
-    AllMatching, ById, ByIdWhen, CountingTarget, FirstMatching, IdTarget, SingleTarget,
-    SortableTarget, TargetKind,
+    AllMatching, AtMostOneTarget, ById, ByIdWhen, ByUniqueKey, ByUniqueKeyWhen, CountingTarget,
+    FirstMatching, IdTarget, SingleTarget, SortableTarget, TargetKind, UniqueKeyTarget,
 };
 pub(crate) use update::UpdateOperators;
 #[doc(hidden)]
-pub use update::{Arithmetic, OutOfRange};
-pub use update::{ArrayValue, Increment, OptionalValue, Push, ResidentArray, Update, Updated};
+pub use update::{Arithmetic, OutOfRange, PatchChanges};
+pub use update::{
+    ArrayValue, Increment, OptionalValue, Patch, Push, ResidentArray, Update, Updated,
+};
 pub use upsert::{Upsert, UpsertCounts, UpsertDocument, UpsertOutput, Upserted};

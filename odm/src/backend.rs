@@ -74,7 +74,7 @@ pub use engine::{Durability, Engine};
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
-pub(crate) use observed::Observed;
+pub(crate) use observed::{LastConflict, Observed};
 pub use recorder::Recorder;
 pub(crate) use trial::Trial;
 use weak_backend::WeakBackend;

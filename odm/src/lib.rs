@@ -79,7 +79,7 @@ pub mod testing;
 #[doc(hidden)]
 pub mod __private;
 
-pub use action::{Page, PageToken};
+pub use action::{Page, PageToken, Patch};
 pub use bson;
 pub use check::CheckToken;
 pub use error::{Error, ErrorKind, Problem, Result, Violation};
@@ -95,7 +95,7 @@ pub use model::{
     json, legacy_uuid, native,
     projection::{self, Projection},
 };
-pub use odm_derive::{Document, Embedded, Projection, Schema};
+pub use odm_derive::{Document, Embedded, Patch, Projection, Schema};
 pub use schema::Schema;
 pub use session::{
     Session,
@@ -115,7 +115,7 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 
     pub use crate::{
-        Document, Embedded, Overflow, Projection, Ref, Schema,
+        Document, Embedded, Overflow, Patch, Projection, Ref, Schema,
         action::Outcome::{self, Applied, NotApplied},
         relation::{
             Link,

@@ -17,11 +17,12 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use crate::{
     Result,
     action::{
-        AllMatching, Arrays, Bulk, Delete, Edit, Find, FindById, FirstMatching, Get, GetMany,
-        InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Update,
+        AllMatching, Arrays, Bulk, ByUniqueKey, Delete, Edit, Exists, Find, FindById,
+        FirstMatching, Get, GetMany, InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Update,
+        Upsert,
     },
     check::Check,
-    language::query::{Filter, IntoKey, IntoRouted},
+    language::query::{Filter, IntoKey, IntoRouted, UniqueKey},
     model::{
         document::{Document, Insertable},
         edited::Edited,
@@ -50,7 +51,7 @@ use crate::{
 ///
 /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
 /// give(&db, "jane", 5).await?;
-/// db.transaction(|tx| async move { give(&tx, "jane", 5).await }).await
+/// db.transaction(async |tx| give(&tx, "jane", 5).await).await
 /// # }
 /// ```
 ///
@@ -111,6 +112,32 @@ impl<S: Schema, C: SessionScope> Session<S, C> {
         S: Contains<T, C>,
     {
         FindById::new(self.read_access::<T>("find_by_id"), id.into_key())
+    }
+
+    /// Returns whether a document with this id exists. Reads no document.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "users")]
+    /// # struct User { #[serde(rename = "_id")] id: String }
+    /// # #[derive(Schema)] #[schema(models(User))] struct Site;
+    /// # async fn example(db: odm::Database<Site>) -> odm::Result<()> {
+    /// if db.exists::<User>("jane").await? {
+    ///     println!("the name is taken");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn exists<T: Document>(&self, id: impl IntoKey<T>) -> Exists<S, T, C>
+    where
+        S: Contains<T, C>,
+    {
+        Exists::new(self.read_access::<T>("exists"), id.into_key())
     }
 
     /// Reads the documents with the given ids in a single query. The result has the order of the ids, and contains missing
@@ -228,6 +255,66 @@ impl<S: Schema, C: SessionScope> Session<S, C> {
             self.write_access::<I::Document>("insert_many"),
             documents.collect(),
         )
+    }
+
+    /// Inserts a document, or finds or updates the existing document with the same values in a unique index.
+    ///
+    /// `key` names the fields of the unique index: a field, or a tuple of up to four. In a model with a
+    /// [scope](Self::scope), the index may have the scope field as well. The values come from the document. Under concurrency,
+    /// exactly one writer inserts, and all others update: a duplicate key runs the update again.
+    ///
+    /// [`Upsert::update`] sets the changes of an existing document. Without changes, the existing document stays as it is, and
+    /// [`returning_after`](Upsert::returning_after) returns the document: found or inserted.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Upsert`].
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// #[derive(Debug, Serialize, Deserialize, Document)]
+    /// #[document(collection = "users")]
+    /// struct User {
+    ///     #[serde(rename = "_id")] id: ObjectId,
+    ///     #[index(unique)] mail: String,
+    ///     name: String,
+    ///     logins: i64,
+    /// }
+    /// # #[derive(Schema)] #[schema(models(User))] struct Site;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Site>::open("memory:").await?;
+    /// # db.sync_indexes().await?;
+    /// let user = |name: &str| User { id: ObjectId::new(), mail: "jane@example.com".into(), name: name.into(), logins: 1 };
+    ///
+    /// let first = db.upsert_by(|u| u.mail(), user("Jane")).await?;
+    /// assert!(first.is_inserted());
+    ///
+    /// let jane = db
+    ///     .upsert_by(|u| u.mail(), user("Jane Doe"))
+    ///     .update(|u| u.set(|u| u.name(), "Jane Doe").inc(|u| u.logins(), 1))
+    ///     .returning_after()
+    ///     .await?
+    ///     .into_inner();
+    /// assert_eq!((jane.name.as_str(), jane.logins), ("Jane Doe", 2));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn upsert_by<I: Insertable, K: UniqueKey<I::Document>>(
+        &self,
+        key: impl FnOnce(<I::Document as Document>::Fields) -> K,
+        document: I,
+    ) -> Upsert<I::Document, ByUniqueKey>
+    where
+        S: Contains<I::Document, C::InsertScope>,
+    {
+        let document = document.into_draft(self.access.scope());
+        let paths = key(I::Document::fields()).key_paths();
+        let access = self.write_access::<I::Document>("upsert_by");
+        Upsert::by_unique_key(access, paths, document)
     }
 
     /// Reads the document with this id, to change and [`save`](Self::save) the document.

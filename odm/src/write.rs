@@ -182,7 +182,8 @@ impl WriteRequest {
             let run = run_stages(WriteContext::new(access, model, sources), write);
             let span = metrics.operation_metrics().tracing_span().clone();
             let outcome = transaction_scope::run_write(run.instrument(span)).await;
-            let outcome = outcome.map_err(error::naming_model(model))?;
+            let outcome = outcome.map_err(error::naming_model(model));
+            let outcome = outcome.map_err(|error| metrics.note_conflict(error))?;
             metrics.operation_metrics().add_documents(outcome.matched);
             Ok(outcome)
         })

@@ -53,6 +53,18 @@ impl Maker {
     }
 }
 
+/// The fields of a maker that a client may change.
+#[derive(Debug, Clone, Patch)]
+#[patch(of = Maker)]
+pub struct MakerPatch {
+    /// The new name.
+    pub name: Option<String>,
+    closed: Option<DateTime>,
+    /// The new address.
+    #[patch(nested)]
+    pub address: Option<AddressPatch>,
+}
+
 /// The id of a maker.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Embedded)]
 pub struct MakerId(String);
@@ -64,6 +76,14 @@ pub struct Address {
     pub street: String,
     /// The city.
     pub city: String,
+}
+
+/// The fields of an address that a client may change.
+#[derive(Debug, Clone, Patch)]
+#[patch(of = Address)]
+pub struct AddressPatch {
+    /// The new city.
+    pub city: Option<String>,
 }
 
 /// The process that makes a part.

@@ -16,7 +16,7 @@ use crate::models::Product;
 pub enum ApiError {
     /// An error of the database. The crate `odm` chooses the status and the text for the client.
     #[error(transparent)]
-    Database(odm::Error),
+    Database(#[from] odm::Error),
     /// The header `x-tenant` is missing or invalid.
     #[error(
         "the header `x-tenant` must contain a tenant: up to 40 lower-case letters, digits, `-` and `_`"
@@ -79,27 +79,6 @@ impl IntoResponse for ApiError {
             // Logs errors of the server, and shows the client no values of documents.
             Self::Database(error) => error.into_response(),
             own => Problem::new(status.as_u16(), own.to_string()).into_response(),
-        }
-    }
-}
-
-impl From<odm::Error> for ApiError {
-    /// Unwraps an error of the service that has passed through the closure of a transaction.
-    fn from(error: odm::Error) -> Self {
-        let cause = error.cause().and_then(|cause| cause.downcast_ref::<Self>());
-        match cause {
-            Some(own) => own.clone(),
-            None => Self::Database(error),
-        }
-    }
-}
-
-/// The closure of a transaction returns `odm::Error`. So an error of the service is wrapped there.
-impl From<ApiError> for odm::Error {
-    fn from(error: ApiError) -> Self {
-        match error {
-            ApiError::Database(error) => error,
-            own => Self::other(own),
         }
     }
 }

@@ -99,7 +99,7 @@ async fn main() -> odm::Result<()> {
             false,
         )
         .await?;
-    println!("Robin had a broken item: {}", robin.applied());
+    println!("Robin had a broken item: {}", robin.is_applied());
 
     // Compares two fields, next to a condition with an index.
     let stronger = db

@@ -109,7 +109,7 @@ async fn spend(db: Db, amount: i64) -> odm::Result<bool> {
         .inc(|a| a.credits(), -amount)
         .inc(|a| a.debits(), amount)
         .await?;
-    Ok(payment.applied())
+    Ok(payment.is_applied())
 }
 
 async fn vote(db: &Db, post: i64, voter: &str) -> odm::Result<bool> {
@@ -119,7 +119,7 @@ async fn vote(db: &Db, post: i64, voter: &str) -> odm::Result<bool> {
         .push(|p| p.voters(), voter)
         .inc(|p| p.votes(), 1)
         .await?;
-    Ok(vote.applied())
+    Ok(vote.is_applied())
 }
 
 async fn next(db: &Db, counter: &str) -> odm::Result<i64> {

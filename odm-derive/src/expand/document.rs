@@ -23,6 +23,7 @@ const DOCUMENT_SETTINGS: &[&str] = &[
     "hooks",
     "id",
     "index",
+    "insert_derive",
     "insert_struct",
     "schema_version",
     "scope",
@@ -154,7 +155,14 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let says_filled = MANAGED_SETTINGS
         .iter()
         .any(|setting| container.has_setting(setting));
-    let insertable = model.insertable_impl(is_drafted, says_filled, &private);
+    let derives = &container.insert_derive;
+    let insertable = model.insertable_impl(is_drafted, says_filled, derives, &private);
+    if let (Some(derive), true) = (derives.first(), insertable.types.is_empty()) {
+        ctxt.error_at(
+            derive,
+            "the model has no managed fields and is inserted as itself, without an insert struct: derive this on the model",
+        );
+    }
     let scope_impls = model.scope_impls(&private);
     let closed = model.document_closed_impl(hooks_setting, &private);
     let hooks = hooks_setting.map(|hooks_setting| model.has_hooks_impl(hooks_setting, &private));

@@ -18,7 +18,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         ctxt,
         input,
         "embedded",
-        &["insert_struct", "of", "validate"],
+        &["insert_derive", "insert_struct", "of", "validate"],
     );
     let private = PrivatePath::of_crate(&container.krate);
     if !ensure_parameter_bounds(ctxt, input) {
@@ -102,7 +102,14 @@ fn expand_struct(
         .as_ref()
         .map(|setting| model.embedded_rules(ctxt, setting, private));
     let implementation = stored_impl(&model, rules, is_drafted, private);
-    let insert_struct = is_drafted.then(|| model.embedded_insert_struct(private));
+    let derives = &container.insert_derive;
+    if let (Some(derive), false) = (derives.first(), is_drafted) {
+        ctxt.error_at(
+            derive,
+            "the struct has no managed fields and is inserted as itself, without an insert struct: derive this on the struct",
+        );
+    }
+    let insert_struct = is_drafted.then(|| model.embedded_insert_struct(derives, private));
     let checks = ctxt.is_clean().then(|| {
         let embedded = model.embedded_delete_rule_checks(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);

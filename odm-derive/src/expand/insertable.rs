@@ -3,7 +3,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Generics, Ident, ext::IdentExt, spanned::Spanned};
+use syn::{Attribute, Data, Generics, Ident, Path, ext::IdentExt, spanned::Spanned};
 
 use super::{
     GeneratedCode, PrivatePath, allow_lints, fields::stored_item, where_bounds, with_params,
@@ -21,10 +21,11 @@ impl Model<'_> {
         &self,
         is_drafted: bool,
         declares_managed: bool,
+        derives: &[Path],
         private: &PrivatePath,
     ) -> GeneratedCode {
         if is_drafted || declares_managed || self.has_managed_fields() {
-            return self.insert_struct(is_drafted, private);
+            return self.insert_struct(is_drafted, derives, private);
         }
         let name = &self.input.ident;
         let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
@@ -36,7 +37,12 @@ impl Model<'_> {
         implementation.into()
     }
 
-    fn insert_struct(&self, is_drafted: bool, private: &PrivatePath) -> GeneratedCode {
+    fn insert_struct(
+        &self,
+        is_drafted: bool,
+        derives: &[Path],
+        private: &PrivatePath,
+    ) -> GeneratedCode {
         let name = &self.input.ident;
         let insert_struct = format_ident!("New{}", name.unraw());
         let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
@@ -55,7 +61,8 @@ impl Model<'_> {
             "The insert struct of [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code = self.declare_struct(&insert_struct, &fields, &types, &doc, private);
+        let declared = (&fields[..], &types[..], derives);
+        let mut code = self.declare_struct(&insert_struct, declared, &doc, private);
         let filled_by = |kind| self.fields.iter().any(|field| field.managed == Some(kind));
         // An `_id` with a number is composed during the insert, after the framework has assigned the number.
         let id = (filled_by(ManagedKind::Id) && !filled_by(ManagedKind::Number)).then(
@@ -119,8 +126,7 @@ impl Model<'_> {
     fn declare_struct(
         &self,
         insert_struct: &Ident,
-        given_fields: &[&Field<'_>],
-        types: &[TokenStream],
+        (given_fields, types, derives): (&[&Field<'_>], &[TokenStream], &[Path]),
         doc: &str,
         private: &PrivatePath,
     ) -> GeneratedCode {
@@ -131,7 +137,8 @@ impl Model<'_> {
             let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
             let (serde_attrs, stored) = (&field.serde_attrs, &field.stored);
             let name = (!field.has_own_name).then(|| quote!(#[serde(rename = #stored)]));
-            quote!(#(#docs)* #(#serde_attrs)* #name #vis #ident: #ty)
+            let derive_attrs = self.attrs_of_derives(ident, derives);
+            quote!(#(#docs)* #(#serde_attrs)* #name #(#derive_attrs)* #vis #ident: #ty)
         });
         let private = private.full_path();
         let serde = quote!(#private::serde).to_string();
@@ -140,7 +147,7 @@ impl Model<'_> {
         let declared = quote! {
             #[doc = #doc]
             #lints
-            #[derive(#private::Deserialize)]
+            #[derive(#private::Deserialize #(, #derives)*)]
             // A type parameter has its bounds from the model.
             #[serde(crate = #serde, bound(deserialize = ""))]
             #vis struct #insert_struct #decl #where_clause {
@@ -149,8 +156,33 @@ impl Model<'_> {
         };
         GeneratedCode {
             types: declared,
-            rest: clone_and_debug(insert_struct, &self.input.generics, &idents, types),
+            rest: [
+                clone_and_debug(insert_struct, &self.input.generics, &idents, types),
+                default_impl(insert_struct, &self.input.generics, &idents, types),
+            ]
+            .into_iter()
+            .collect(),
         }
+    }
+
+    /// Returns the attributes of a field of the model for the derives of the insert struct.
+    fn attrs_of_derives(&self, field: &Ident, derives: &[Path]) -> Vec<&Attribute> {
+        let names = derives.iter().filter_map(|derive| {
+            let name = derive.segments.last()?.ident.to_string();
+            ATTRIBUTES_OF_DERIVES
+                .iter()
+                .find(|(derive, _)| *derive == name)
+        });
+        let names: Vec<_> = names.map(|(_, attribute)| *attribute).collect();
+        let Data::Struct(data) = &self.input.data else {
+            return Vec::new();
+        };
+        let mut fields = data.fields.iter();
+        let field = fields.find(|given| given.ident.as_ref() == Some(field));
+        let attrs = field.into_iter().flat_map(|field| &field.attrs);
+        attrs
+            .filter(|attr| names.iter().any(|name| attr.path().is_ident(name)))
+            .collect()
     }
 
     /// Returns the type that applications write for a new embedded struct.
@@ -164,7 +196,11 @@ impl Model<'_> {
     }
 
     /// Returns the insert struct of an embedded struct.
-    pub(crate) fn embedded_insert_struct(&self, private: &PrivatePath) -> GeneratedCode {
+    pub(crate) fn embedded_insert_struct(
+        &self,
+        derives: &[Path],
+        private: &PrivatePath,
+    ) -> GeneratedCode {
         let name = &self.input.ident;
         let insert_struct = format_ident!("New{}", name.unraw());
         let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
@@ -179,7 +215,8 @@ impl Model<'_> {
             "The insert struct of the embedded [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code = self.declare_struct(&insert_struct, &given_fields, &types, &doc, private);
+        let declared = (&given_fields[..], &types[..], derives);
+        let mut code = self.declare_struct(&insert_struct, declared, &doc, private);
         let statements = given_fields
             .iter()
             .map(|field| field.put_field(&quote!(fields), private));
@@ -259,6 +296,36 @@ pub(super) fn clone_and_debug(
         }
     }
 }
+
+/// Returns an implementation of `Default` for an insert struct, for field types that implement the trait.
+fn default_impl(
+    name: &Ident,
+    generics: &Generics,
+    idents: &[&Ident],
+    types: &[TokenStream],
+) -> TokenStream {
+    let (impl_generics, type_generics, _) = generics.split_for_impl();
+    let bounds = where_bounds(generics);
+    quote! {
+        #[automatically_derived]
+        impl #impl_generics ::core::default::Default for #name #type_generics
+        where
+            #bounds
+            #(for<'__a> #types: ::core::default::Default,)*
+        {
+            fn default() -> Self {
+                Self { #(#idents: ::core::default::Default::default(),)* }
+            }
+        }
+    }
+}
+
+/// The attributes that derives of insert structs read.
+const ATTRIBUTES_OF_DERIVES: [(&str, &str); 3] = [
+    ("JsonSchema", "schemars"),
+    ("ToSchema", "schema"),
+    ("Validate", "garde"),
+];
 
 impl Field<'_> {
     /// Returns the type of the field in an insert struct.

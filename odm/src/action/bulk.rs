@@ -2,10 +2,12 @@
 
 use std::{fmt, pin::Pin};
 
+use bson::RawDocumentBuf;
+
 use super::{
     delete::{Delete, DeleteForm},
     insert::{InsertOne, insert_documents},
-    target::{AllMatching, ById, ByIdWhen, CountingTarget, IdTarget},
+    target::{AllMatching, AtMostOneTarget, ById, ByIdWhen, CountingTarget},
     update::{PreparedUpdate, Update, UpdateForm, Updated},
     upsert::Upsert,
 };
@@ -315,7 +317,7 @@ impl<T: Document> IntoBulk for Update<T, ByIdWhen> {
 #[diagnostic::do_not_recommend]
 impl<T: Document> IntoBulk for Update<T, AllMatching> {
     fn into_bulk(self) -> BulkEntry {
-        if T::HAS_HOOKS {
+        if T::HAS_HOOKS || self.is_unchanged() {
             return hooked_update(self);
         }
         let access = self.access.clone();
@@ -372,14 +374,14 @@ impl<T: Document, K: CountingTarget> IntoBulk for Delete<T, K> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Document, K: IdTarget> IntoBulk for Upsert<T, K> {
+impl<T: Document, K: AtMostOneTarget> IntoBulk for Upsert<T, K> {
     fn into_bulk(self) -> BulkEntry {
         BulkEntry::separate_write(self.access().clone(), self.into_report())
     }
 }
 
 fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEntry {
-    if T::HAS_HOOKS {
+    if T::HAS_HOOKS || update.is_unchanged() {
         return hooked_update(update);
     }
     let access = update.access.clone();
@@ -430,7 +432,7 @@ fn separate_update(update: PreparedUpdate) -> BulkEntry {
     let is_many = update.targets_many();
     let run = async move {
         let counts = update.update_and_count(is_many).await?;
-        if !counts.applied() {
+        if !counts.is_applied() {
             update.ensure_document_exists().await?;
         }
         Ok(update_report(counts, is_many))
@@ -455,7 +457,7 @@ fn hooked_delete<T: Document, K: CountingTarget>(delete: Delete<T, K>) -> BulkEn
     let access = delete.access.clone();
     let run = async move {
         let (counts, _) = delete.run_delete(DeleteForm::Count).await?;
-        let result = match counts.applied() || !reports_match {
+        let result = match counts.is_applied() || !reports_match {
             true => BulkResult::Applied,
             false => BulkResult::NotApplied,
         };
@@ -470,7 +472,7 @@ fn hooked_delete<T: Document, K: CountingTarget>(delete: Delete<T, K>) -> BulkEn
 
 /// Reports an update that ran separately.
 fn update_report(counts: Updated, is_many: bool) -> BulkReport {
-    let result = match counts.applied() || is_many {
+    let result = match counts.is_applied() || is_many {
         true => BulkResult::Applied,
         false => BulkResult::NotApplied,
     };
@@ -495,6 +497,41 @@ impl BulkEntry {
             separate: Some(Box::new(move || Box::pin(run))),
         }
     }
+}
+
+/// Inserts encoded documents in any order, independently of each other. Returns the error of each document, or `None`.
+pub(super) async fn insert_each<T: Document>(
+    access: &Access,
+    documents: &[RawDocumentBuf],
+) -> Result<Vec<Option<Error>>> {
+    let mut run = BulkRun {
+        access: access.clone(),
+        ordered: false,
+        report: BulkReport::not_attempted(documents.len()),
+        ready: Vec::with_capacity(documents.len()),
+    };
+    for (position, document) in documents.iter().enumerate() {
+        let write = BulkOperation::Insert {
+            collection: T::COLLECTION.into(),
+            document: document.clone(),
+        };
+        let Some(planned) = plan_write::<T>(access, write, Unmatched::Ignore)? else {
+            continue;
+        };
+        run.ready.push(ReadyWrite {
+            position,
+            write: planned.into_narrowed().await?,
+            no_match_check: None,
+        });
+    }
+    run.send_ready().await?;
+    let results = run.report.results.into_iter();
+    Ok(results
+        .map(|result| match result {
+            BulkResult::Failed(error) => Some(error),
+            _ => None,
+        })
+        .collect())
 }
 
 fn plan_write<T: Document>(

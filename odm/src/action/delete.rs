@@ -56,7 +56,7 @@ type DeleteOutput = (DeleteResult, Option<RawDocumentBuf>);
 impl DeleteResult {
     /// Returns whether a document was deleted.
     #[must_use]
-    pub fn applied(self) -> bool {
+    pub fn is_applied(self) -> bool {
         self.deleted > 0
     }
 
@@ -66,7 +66,7 @@ impl DeleteResult {
     ///
     /// [`NotApplied`](crate::ErrorKind::NotApplied) if no document was deleted.
     pub fn expect_applied(self) -> Result<Self> {
-        if self.applied() {
+        if self.is_applied() {
             Ok(self)
         } else {
             Err(not_applied_error())
@@ -254,7 +254,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
         self.target = self.target.restrict_to(selection.ids_condition()?);
         hook::run_with_after_hooks(access, hooks, move |access| async move {
             let outcome = self.into_prepared()?.execute_delete(form).await?;
-            if !outcome.0.applied() {
+            if !outcome.0.is_applied() {
                 return Ok(HookedWrite::without_match(outcome));
             }
             if let (None, Some(Ok(id))) = (&selection.ids, outcome.1.as_deref().map(decode_id::<T>))

@@ -32,7 +32,9 @@ use crate::{
         operation::{self, ReadPreference},
     },
     error,
-    language::query::{Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, sort_to_raw},
+    language::query::{
+        Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, single_field_document, sort_to_raw,
+    },
     model::{
         decode::decode_all,
         document::Document,
@@ -97,6 +99,18 @@ pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
     joins: J,
     marker: Marker<(S, P, C)>,
 }
+
+/// Models with queries that lock documents: no model implements this trait. Without this trait, users of SQL would look for the
+/// method in vain.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a query cannot lock documents",
+    label = "neither the engine nor MongoDB has read locks",
+    note = "in a transaction, a document that the transaction writes is protected: a concurrent write is a conflict, and the transaction runs again",
+    note = "change a document that was read by `db.modify`, by `edit` and `save`, or by an update with `when`; take the next document of \
+            a queue by `update_first`"
+)]
+pub trait Locks {}
 
 /// Marks type parameters without a stored value.
 type Marker<T> = PhantomData<fn() -> T>;
@@ -379,6 +393,17 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         Ok(self.read_all(find).await?.pop())
     }
 
+    /// Returns whether a document with a key exists, for a query without conditions.
+    pub(super) async fn has_key(self, key: &Key<T>) -> Result<bool> {
+        let count = operation::CountOperation {
+            collection: T::COLLECTION.into(),
+            filter: key.to_raw()?,
+            limit: Some(1),
+            options: self.read_options(),
+        };
+        Ok(self.access.count(&T::MODEL, count).await? > 0)
+    }
+
     /// Returns the documents with the ids, in the order of the ids, for a query without conditions.
     pub(super) async fn with_ids(self, ids: &[T::Id]) -> Result<Links<J::Item>>
     where
@@ -397,6 +422,72 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             (Err(misfit), Some(find)) => Err(add_id_to_error::<P>(&access, find, misfit, 0).await),
             (all, _) => all,
         }
+    }
+
+    /// Returns up to `size` of the matching documents, chosen at random and in random order.
+    ///
+    /// The database reads all matching documents, so a condition with an index makes the call cheap.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`all`](Self::all); [`Invalid`](ErrorKind::Invalid) for a query with a `sort` or a `limit`, and
+    /// [`Unsupported`](ErrorKind::Unsupported) with [`current`](Self::current).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, votes: i64 }
+    /// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Blog>::open("memory:").await?;
+    /// # for id in 0..9 { db.insert(Post { id, votes: id }).await?; }
+    /// let posts = db.find::<Post>().filter(|p| p.votes().gte(3)).sample(2).await?;
+    /// assert_eq!(posts.len(), 2);
+    /// assert!(posts.iter().all(|post| post.votes >= 3));
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub async fn sample(self, size: u32) -> Result<Vec<J::Item>> {
+        let stages = self.sampling_stages(size).map_err(error::of_model::<T>)?;
+        let Some(stages) = stages else {
+            return Ok(Vec::new());
+        };
+        let query = pipeline::to_aggregate::<T>(stages, self.read_options());
+        let raws = self.access.aggregate_all(&T::MODEL, query).await?;
+        let items = decode_and_join::<P, J>(self.access, raws, self.joins).await?;
+        items.into_iter().collect()
+    }
+
+    /// Returns the stages of a random sample, or `None` for a sample without documents: MongoDB refuses a size of 0.
+    fn sampling_stages(&self, size: u32) -> Result<Option<Vec<RawDocumentBuf>>> {
+        if !self.sort.is_empty() || self.limit.is_some() {
+            let message = "a sample has a size and a random order: leave out `sort` and `limit`";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let find = self.to_operation()?;
+        let mut stages = pipeline::match_stage(self)?;
+        stages.push(single_field_document(
+            "$sample",
+            single_field_document("size", i64::from(size))?,
+        )?);
+        if let Some(projection) = find.projection {
+            stages.push(single_field_document("$project", projection)?);
+        }
+        Ok((size > 0).then_some(stages))
+    }
+
+    /// Never callable: see [`Locks`].
+    #[doc(hidden)]
+    pub fn for_update(self) -> Self
+    where
+        T: Locks,
+    {
+        self
     }
 
     /// Streams the documents that match, read in batches.

@@ -1,4 +1,4 @@
-//! Reads by id: `get`, `find_by_id`, `get_many`.
+//! Reads by id: `get`, `find_by_id`, `get_many`, `exists`.
 
 use std::{pin::Pin, time::Duration};
 
@@ -67,6 +67,44 @@ pub struct FindById<S, T: Document, P = T, J = (), C = Unscoped> {
 pub struct GetMany<S, T: Document, P = T, J = (), C = Unscoped> {
     find: Find<S, T, P, J, C>,
     ids: Vec<T::Id>,
+}
+
+/// Returns whether a document with an id exists; made by [`Session::exists`](crate::Session::exists).
+#[must_use = "a read runs when awaited"]
+pub struct Exists<S, T: Document, C = Unscoped> {
+    find: Find<S, T, T, (), C>,
+    key: Key<T>,
+}
+
+impl<S: Schema, T: Document, C> Exists<S, T, C> {
+    pub(crate) fn new(access: Access, key: Key<T>) -> Self {
+        let find = Find::new(access);
+        Self { find, key }
+    }
+
+    /// Also sees soft-deleted documents: see [`SoftDelete`].
+    pub fn with_deleted(self) -> Self
+    where
+        T: SoftDelete,
+    {
+        let find = self.find.with_deleted();
+        Self { find, ..self }
+    }
+
+    /// Sets a time limit for the read: see [`Find::max_time`].
+    pub fn max_time(self, limit: Duration) -> Self {
+        let find = self.find.max_time(limit);
+        Self { find, ..self }
+    }
+}
+
+impl<S: Schema, T: Document, C> IntoFuture for Exists<S, T, C> {
+    type Output = Result<bool>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        let find = self.find.erase_scope();
+        Box::pin(async move { find.has_key(&self.key).await })
+    }
 }
 
 /// The options of a query that a read by id has, too. `$by` is the field with the id or the ids.

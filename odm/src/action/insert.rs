@@ -5,9 +5,9 @@ use std::pin::Pin;
 
 use bson::RawDocumentBuf;
 
-use super::explain::ExplainWrite;
+use super::{bulk::insert_each, explain::ExplainWrite};
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::{
         BoxFuture,
         operation::{InsertOperation, OperationOrigin},
@@ -62,7 +62,7 @@ impl<T: Document> IntoFuture for InsertOne<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let inserted = insert_documents(self.access, vec![self.document?]).await;
-            let mut inserted = inserted.map_err(crate::Error::without_inserted)?;
+            let mut inserted = inserted.map_err(Error::without_inserted)?;
             Ok(inserted.swap_remove(0))
         })
     }
@@ -93,11 +93,129 @@ impl<T: Document> InsertMany<T> {
         Self { access, documents }
     }
 
+    /// Skips documents whose `_id`, or whose value in a unique index, exists already, also in an earlier document of the same
+    /// insert. All other documents are inserted, in any order.
+    ///
+    /// The insert is a single operation. Documents with references with rules, copies, rollups, overflow arrays, hooks or sequence
+    /// numbers are inserted one by one.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first document that fails for another reason. [`Error::failures`](crate::Error::failures) lists all
+    /// failures, and [`Error::inserted`](crate::Error::inserted) counts the stored documents.
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) in a transaction.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, PartialEq, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "words")]
+    /// # struct Word { #[serde(rename = "_id")] id: String, language: String }
+    /// # #[derive(Schema)] #[schema(models(Word))] struct Site;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Site>::open("memory:").await?;
+    /// let word = |id: &str| Word { id: id.into(), language: "en".into() };
+    /// db.insert(word("saw")).await?;
+    /// let new = db.insert_many([word("hammer"), word("saw"), word("nail")]).skip_duplicates().await?;
+    /// assert_eq!(new.inserted, [word("hammer"), word("nail")]);
+    /// assert_eq!(new.skipped, [1]);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn skip_duplicates(self) -> InsertNew<T> {
+        InsertNew {
+            access: self.access,
+            documents: self.documents,
+        }
+    }
+
     /// Returns the plan of the insert, without inserting anything: see [`ExplainWrite`].
     ///
     /// Sequence numbers are reserved in the trial: other inserts with the same prefix wait or conflict until `explain` returns.
     pub fn explain(self) -> ExplainWrite<'static> {
         explain_insert(self.access, self.documents)
+    }
+}
+
+/// Inserts the documents without a duplicate; made by [`InsertMany::skip_duplicates`].
+#[must_use = "an insert runs when awaited"]
+pub struct InsertNew<T> {
+    access: Access,
+    documents: Result<Vec<Draft<T>>>,
+}
+
+/// The result of an [`InsertNew`].
+#[must_use = "some of the documents may have been skipped"]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsertedNew<T> {
+    /// The stored documents, in order.
+    pub inserted: Vec<T>,
+    /// The positions of the skipped documents, counted from 0.
+    pub skipped: Vec<usize>,
+}
+
+impl<T: Document> IntoFuture for InsertNew<T> {
+    type Output = Result<InsertedNew<T>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            if self.access.transaction_scope().is_some() {
+                let message = "a duplicate ends a transaction, so a transaction cannot skip duplicates: insert outside of the transaction, or \
+                               use `upsert_by`, or find the existing documents first";
+                let error = Error::new(ErrorKind::Unsupported, message);
+                return Err(crate::error::of_model::<T>(error));
+            }
+            insert_new(self.access, self.documents?).await
+        })
+    }
+}
+
+/// Inserts each document independently of the others, in a single bulk if the model allows a bulk.
+async fn insert_new<T: Document>(access: Access, drafts: Vec<Draft<T>>) -> Result<InsertedNew<T>> {
+    let (mut documents, _) = resolve_complete(&access, drafts).await?;
+    let mut results = Vec::with_capacity(documents.len());
+    if T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some() {
+        for document in documents {
+            let document = Draft::of(document);
+            let inserted = insert_documents(access.clone(), vec![document]).await;
+            results.push(
+                inserted
+                    .map_err(Error::without_inserted)
+                    .map(|mut one| one.swap_remove(0)),
+            );
+        }
+    } else {
+        let mut raws = Vec::with_capacity(documents.len());
+        for document in &mut documents {
+            raws.push(encode_for_insert(document)?);
+        }
+        let outcomes = insert_each::<T>(&access, &raws).await?;
+        for ((mut document, raw), outcome) in documents.into_iter().zip(raws).zip(outcomes) {
+            document.keep_resident(&raw);
+            results.push(outcome.map_or(Ok(document), Err));
+        }
+    }
+    let mut new = InsertedNew {
+        inserted: Vec::with_capacity(results.len()),
+        skipped: Vec::new(),
+    };
+    let mut failures = Vec::new();
+    for (position, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(document) => new.inserted.push(document),
+            Err(error) if error.is_duplicate_key() => new.skipped.push(position),
+            Err(error) => failures.push((position, error)),
+        }
+    }
+    match failures.first() {
+        None => Ok(new),
+        Some((_, first)) => {
+            let error = first.clone().with_inserted(new.inserted.len());
+            Err(error.with_failures(failures))
+        }
     }
 }
 

@@ -99,6 +99,10 @@ impl<'c, T: Document> IntoFuture for Modify<'c, T> {
     type Output = Result<T>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'c>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run_attempts())
+        Box::pin(async move {
+            let access = self.access.clone();
+            let result = self.run_attempts().await;
+            result.map_err(|error| access.note_conflict(error))
+        })
     }
 }

@@ -74,7 +74,10 @@ impl<'e, T: Document> IntoFuture for Save<'e, T> {
     type Output = Result<()>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'e>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(save_edited(self.access, self.edited))
+        Box::pin(async move {
+            let result = save_edited(self.access.clone(), self.edited).await;
+            result.map_err(|error| self.access.note_conflict(error))
+        })
     }
 }
 

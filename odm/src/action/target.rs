@@ -1,4 +1,4 @@
-//! The target of a write: one document by id, or the documents that meet a condition.
+//! The target of a write: one document by id or by a unique index, or the documents that meet a condition.
 
 use std::marker::PhantomData;
 
@@ -7,15 +7,19 @@ use bson::{Bson, RawBson, RawDocumentBuf};
 use super::outcome::Outcome;
 use crate::{
     Error, ErrorKind, Result, error,
-    language::query::{
-        self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw,
+    language::{
+        field::Path,
+        query::{
+            self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw,
+        },
     },
     model::{document::Document, hook::Selection},
     schema::Model,
     session::access::Access,
 };
 
-/// The kind of target of a write, as a type: [`ById`], [`ByIdWhen`], [`FirstMatching`] or [`AllMatching`].
+/// The kind of target of a write, as a type: [`ById`], [`ByIdWhen`], [`ByUniqueKey`], [`ByUniqueKeyWhen`], [`FirstMatching`] or
+/// [`AllMatching`].
 pub trait TargetKind: Send + Sync + 'static {
     /// The kind of target after a further condition.
     type When: TargetKind;
@@ -28,6 +32,14 @@ pub struct ById;
 /// Targets the document with an id, if the document meets a condition.
 #[derive(Debug)]
 pub struct ByIdWhen;
+
+/// Targets the document with the values of a unique index.
+#[derive(Debug)]
+pub struct ByUniqueKey;
+
+/// Targets the document with the values of a unique index, if the document meets a condition.
+#[derive(Debug)]
+pub struct ByUniqueKeyWhen;
 
 /// Targets the first document that meets a condition.
 #[derive(Debug)]
@@ -43,6 +55,12 @@ impl TargetKind for ById {
 impl TargetKind for ByIdWhen {
     type When = Self;
 }
+impl TargetKind for ByUniqueKey {
+    type When = ByUniqueKeyWhen;
+}
+impl TargetKind for ByUniqueKeyWhen {
+    type When = Self;
+}
 impl TargetKind for FirstMatching {
     type When = Self;
 }
@@ -50,13 +68,8 @@ impl TargetKind for AllMatching {
     type When = Self;
 }
 
-/// Targets of at most one document, which a write can return.
-#[diagnostic::on_unimplemented(
-    message = "a write to many documents cannot return a document",
-    label = "returns only the number of documents",
-    note = "write to a single document: `update`, `update_first`, `delete`, `delete_first`"
-)]
-pub trait SingleTarget: TargetKind {
+/// Targets of at most one document.
+pub trait AtMostOneTarget: TargetKind {
     /// The result: `D`, or an [`Outcome`] of `D` if the write has a condition.
     type Returned<D>;
 
@@ -66,24 +79,44 @@ pub trait SingleTarget: TargetKind {
     fn from_found<D>(document: Option<D>) -> Result<Self::Returned<D>>;
 }
 
-impl SingleTarget for ById {
-    type Returned<D> = D;
-    fn from_found<D>(document: Option<D>) -> Result<D> {
-        document.ok_or_else(missing_place_error)
-    }
+macro_rules! at_most_one {
+    (document: $($found:ty),*; outcome: $($conditional:ty),*) => {
+        $(impl AtMostOneTarget for $found {
+            type Returned<D> = D;
+            fn from_found<D>(document: Option<D>) -> Result<D> {
+                document.ok_or_else(missing_place_error)
+            }
+        })*
+        $(impl AtMostOneTarget for $conditional {
+            type Returned<D> = Outcome<D>;
+            fn from_found<D>(document: Option<D>) -> Result<Outcome<D>> {
+                Ok(document.into())
+            }
+        })*
+    };
 }
-impl SingleTarget for ByIdWhen {
-    type Returned<D> = Outcome<D>;
-    fn from_found<D>(document: Option<D>) -> Result<Outcome<D>> {
-        Ok(document.into())
-    }
-}
-impl SingleTarget for FirstMatching {
-    type Returned<D> = Outcome<D>;
-    fn from_found<D>(document: Option<D>) -> Result<Outcome<D>> {
-        Ok(document.into())
-    }
-}
+at_most_one!(document: ById, ByUniqueKey; outcome: ByIdWhen, ByUniqueKeyWhen, FirstMatching);
+
+/// Targets of at most one document, which a write can return.
+#[diagnostic::on_unimplemented(
+    message = "a write to many documents cannot return a document",
+    label = "returns only the number of documents",
+    note = "write to a single document: `update`, `update_first`, `delete`, `delete_first`",
+    note = "after `upsert_by`, call `returning_after` after `update(…)`, not in its closure"
+)]
+pub trait SingleTarget: AtMostOneTarget {}
+impl SingleTarget for ById {}
+impl SingleTarget for ByIdWhen {}
+impl SingleTarget for FirstMatching {}
+
+/// Targets by the values of a unique index.
+#[diagnostic::on_unimplemented(
+    message = "the closure of `update` must return the update that it receives",
+    label = "expected the update of the upsert, with changes and conditions"
+)]
+pub trait UniqueKeyTarget: AtMostOneTarget {}
+impl UniqueKeyTarget for ByUniqueKey {}
+impl UniqueKeyTarget for ByUniqueKeyWhen {}
 
 /// Targets with an id.
 #[diagnostic::on_unimplemented(
@@ -113,7 +146,7 @@ impl CountingTarget for AllMatching {}
 #[derive(Debug, Clone)]
 pub(super) struct ErasedTarget {
     pub(super) model: &'static Model,
-    /// The condition on the id and the known shard key; `None` for a target without an id.
+    /// The condition on the key and the known shard key; `None` for a target without a key.
     pub(super) key_condition: Option<FilterNode>,
     /// The id, if the target has no further condition.
     pub(super) only_id: Option<Bson>,
@@ -121,9 +154,27 @@ pub(super) struct ErasedTarget {
     pub(super) sort: Option<RawDocumentBuf>,
 }
 
-/// The target of a write: one document by id, or the documents that meet the condition.
+/// The values of a unique index, with the known shard key.
+#[derive(Debug, Clone)]
+pub(super) struct UniqueKeyValues {
+    pub(super) values: FilterNode,
+    pub(super) shard_key: FilterNode,
+    pub(super) fields: Vec<Path>,
+    /// Whether a hidden document with the values makes every insert a duplicate.
+    pub(super) covers_hidden_documents: bool,
+}
+
+impl UniqueKeyValues {
+    fn has_field(&self, name: &str) -> bool {
+        let mut fields = self.fields.iter();
+        fields.any(|field| field.dotted().is_ok_and(|field| field == name))
+    }
+}
+
+/// The target of a write: one document by key, or the documents that meet the condition.
 pub(super) struct WriteTarget<T: Document, K> {
     key: Option<Key<T>>,
+    unique_key: Option<UniqueKeyValues>,
     condition: FilterNode,
     /// The condition that a hook added: the ids that the hook has read.
     hook_condition: FilterNode,
@@ -135,6 +186,7 @@ impl<T: Document> WriteTarget<T, ById> {
     pub(super) fn by_key(key: Key<T>) -> Self {
         Self {
             key: Some(key),
+            unique_key: None,
             condition: FilterNode::All,
             hook_condition: FilterNode::All,
             sort: Vec::new(),
@@ -148,6 +200,7 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
     pub(super) fn by_condition(condition: Filter<T>) -> Self {
         Self {
             key: None,
+            unique_key: None,
             condition: condition.into_node(),
             hook_condition: FilterNode::All,
             sort: Vec::new(),
@@ -165,6 +218,7 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
             .map_or(FilterNode::All, Filter::into_node);
         WriteTarget {
             key: self.key,
+            unique_key: self.unique_key,
             condition: self.condition.and(condition),
             hook_condition: self.hook_condition,
             sort: self.sort,
@@ -210,18 +264,52 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
         &self.condition
     }
 
-    /// Returns the condition on the id and the known shard key.
-    pub(super) fn key_condition(&self) -> Result<FilterNode> {
-        self.key
-            .as_ref()
-            .map_or(Ok(FilterNode::All), Key::condition)
+    /// Returns whether the target is a single document with a known key.
+    pub(super) fn has_key(&self) -> bool {
+        self.key.is_some() || self.unique_key.is_some()
     }
 
-    /// Returns the conditions on the id and on the known shard key as a pair.
-    pub(super) fn id_and_shard_conditions(&self) -> Result<(FilterNode, FilterNode)> {
-        match &self.key {
-            None => Ok((FilterNode::All, FilterNode::All)),
-            Some(key) => Ok((key.id_condition()?, key.shard_condition())),
+    /// Sets the values of a unique index, and the known shard key.
+    pub(super) fn set_unique_key(&mut self, unique_key: UniqueKeyValues) {
+        self.unique_key = Some(unique_key);
+    }
+
+    /// Returns whether a hidden document with the key makes every insert a duplicate.
+    pub(super) fn covers_hidden_documents(&self) -> bool {
+        let unique_key = self.unique_key.as_ref();
+        unique_key.is_none_or(|unique_key| unique_key.covers_hidden_documents)
+    }
+
+    /// Returns whether a duplicate can belong to another document than the document with the key of the target.
+    pub(super) fn may_be_duplicate_of_other(&self, duplicate: &Error) -> bool {
+        match &self.unique_key {
+            None => duplicate.index() != Some("_id_"),
+            Some(unique_key) => match duplicate.value() {
+                // The index has the fields of the key, and possibly the scope.
+                Some(Bson::Document(value)) => {
+                    let scope = T::MODEL.scope.map(|scope| scope.stored);
+                    let mut names = value.keys().map(String::as_str);
+                    !names.all(|name| unique_key.has_field(name) || Some(name) == scope)
+                }
+                _ => true,
+            },
+        }
+    }
+
+    /// Returns the condition on the key and the known shard key.
+    pub(super) fn key_condition(&self) -> Result<FilterNode> {
+        let (key, shard) = self.key_and_shard_conditions()?;
+        Ok(key.and(shard))
+    }
+
+    /// Returns the conditions on the key and on the known shard key as a pair. The key is the id, or the values of a unique index.
+    pub(super) fn key_and_shard_conditions(&self) -> Result<(FilterNode, FilterNode)> {
+        match (&self.key, &self.unique_key) {
+            (Some(key), _) => Ok((key.id_condition()?, key.shard_condition())),
+            (None, Some(unique_key)) => {
+                Ok((unique_key.values.clone(), unique_key.shard_key.clone()))
+            }
+            (None, None) => Ok((FilterNode::All, FilterNode::All)),
         }
     }
 
@@ -235,7 +323,10 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
         let only_id = self.only_id().map(encode_value).transpose()?;
         Ok(ErasedTarget {
             model: &T::MODEL,
-            key_condition: self.key.as_ref().map(Key::condition).transpose()?,
+            key_condition: match self.has_key() {
+                true => Some(self.key_condition()?),
+                false => None,
+            },
             only_id: only_id.and_then(|id| Bson::try_from(id).ok()),
             sort: sort_to_raw(&self.sort)?,
         })
@@ -253,6 +344,7 @@ impl<T: Document, K> Clone for WriteTarget<T, K> {
     fn clone(&self) -> Self {
         Self {
             key: self.key.clone(),
+            unique_key: self.unique_key.clone(),
             condition: self.condition.clone(),
             hook_condition: self.hook_condition.clone(),
             sort: self.sort.clone(),

@@ -3,6 +3,7 @@
 mod elements;
 mod operand_types;
 mod operators;
+mod patch;
 mod perform;
 mod push;
 mod rename;
@@ -17,7 +18,12 @@ pub use operand_types::{
 };
 use operators::OperatorPlace;
 pub(crate) use operators::UpdateOperators;
-pub(super) use perform::{PreparedUpdate, UpdateForm, UpdateOutput, document_exists};
+pub use patch::Patch;
+#[doc(hidden)]
+pub use patch::PatchChanges;
+pub(super) use perform::{
+    PreparedUpdate, UpdateForm, UpdateOutput, document_exists, find_unchanged,
+};
 pub use push::Push;
 
 use super::{
@@ -53,7 +59,7 @@ use crate::{
 ///
 /// All changes of an update to a document happen in one atomic step. Other fields stay unchanged.
 ///
-/// For a conditional update, [`Updated::applied`] returns whether a document met the condition. Conditions are
+/// For a conditional update, [`Updated::is_applied`] returns whether a document met the condition. Conditions are
 /// [`when`](Self::when), [`first_matching`](crate::field::ArrayPlace::first_matching), and a field inside an enum variant.
 ///
 /// An array never grows beyond its `max`. Appending several values to a set needs room for all values, unless the set already
@@ -90,7 +96,7 @@ use crate::{
 ///     .push(|p| p.voters(), "calvin")
 ///     .inc(|p| p.votes(), 1)
 ///     .await?
-///     .applied();
+///     .is_applied();
 /// # let _ = voted;
 /// # Ok(())
 /// # }
@@ -114,7 +120,7 @@ pub struct Updated {
 impl Updated {
     /// Returns whether a document met the condition.
     #[must_use]
-    pub fn applied(self) -> bool {
+    pub fn is_applied(self) -> bool {
         self.matched > 0
     }
 
@@ -124,7 +130,7 @@ impl Updated {
     ///
     /// [`NotApplied`](crate::ErrorKind::NotApplied) if no document met the condition.
     pub fn expect_applied(self) -> Result<Self> {
-        if self.applied() {
+        if self.is_applied() {
             Ok(self)
         } else {
             Err(not_applied_error())
@@ -264,6 +270,50 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         self.changes
             .add_set(&field(T::fields()).path(), value.into_value());
         self
+    }
+
+    /// Sets the field if there is a value, and otherwise keeps the stored value.
+    ///
+    /// For an optional field, `Some(None)` clears the field: `set_some(|p| p.subtitle(), Some(None::<String>))`. An update without
+    /// any value changes nothing: see [`apply`](Self::apply).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, name: String, price: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # async fn example(db: odm::Database<Shop>, name: Option<String>, price: Option<i64>) -> odm::Result<()> {
+    /// db.update::<Part>(7).set_some(|p| p.name(), name).set_some(|p| p.price(), price).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_some<P, V>(mut self, field: impl FnOnce(T::Fields) -> P, value: Option<V>) -> Self
+    where
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Assignable>,
+        V: IntoValue<P::Value>,
+    {
+        self.changes.allow_no_changes();
+        match value {
+            Some(value) => self.set(field, value),
+            None => self,
+        }
+    }
+
+    /// Sets the fields of a [`Patch`] that have a value.
+    ///
+    /// An update whose patches and options have no value reads instead of writing. `matched` counts the documents, `modified` is 0,
+    /// and hooks, versions and modification times stay. A missing document is an error as in any update by id, and
+    /// [`returning_after`](Self::returning_after) returns the unchanged document.
+    pub fn apply<P: Patch<Of = T>>(mut self, patch: P) -> Self {
+        patch.apply_to(&T::fields(), &mut PatchChanges(&mut self.changes));
+        self.changes.allow_no_changes();
+        self
+    }
+
+    /// Returns whether the update changes nothing, and may change nothing.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.changes.is_empty() && self.changes.allows_no_changes()
     }
 
     /// Removes the field, which then reads as `None`: `$unset`.

@@ -8,8 +8,12 @@ use super::{
     bulk::{BulkReport, BulkResult},
     insert::{encode_for_insert, insert_documents, store_documents},
     returning::decode_returned,
-    target::{ById, IdTarget, WriteTarget, to_raw},
-    update::{PreparedUpdate, Update, UpdateForm, UpdateOutput, Updated, document_exists},
+    target::{
+        AtMostOneTarget, ById, ByUniqueKey, UniqueKeyTarget, UniqueKeyValues, WriteTarget, to_raw,
+    },
+    update::{
+        PreparedUpdate, Update, UpdateForm, UpdateOutput, Updated, document_exists, find_unchanged,
+    },
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -17,7 +21,7 @@ use crate::{
     error,
     language::{
         field::Path,
-        query::{FilterNode, encode_unchecked, encode_value},
+        query::{Filter, FilterNode, encode_unchecked, encode_value, unique_key_condition},
     },
     model::{
         decode,
@@ -28,7 +32,8 @@ use crate::{
     write::{SourceCache, resolve_drafts},
 };
 
-/// An update of the document with an id, or an insert if no such document exists; made by [`Update::or_insert`].
+/// An update of the document with an id or with the values of a unique index, or an insert if no such document exists; made by
+/// [`Update::or_insert`] and [`Session::upsert_by`](crate::Session::upsert_by).
 ///
 /// Exactly one of the two happens, even if other writers upsert the same document concurrently. An insert stores the given
 /// document without the changes of the update. The result, an [`Upserted`], says which of the two happened. With a condition
@@ -41,6 +46,8 @@ use crate::{
 /// # Errors
 ///
 /// - [`Invalid`](ErrorKind::Invalid) if the document has another id or shard key than the update.
+/// - [`Invalid`](ErrorKind::Invalid) if no unique index has exactly the fields of the key, or if the document has no value for a
+///   field of the key.
 /// - [`Invalid`](ErrorKind::Invalid) if the update changes a field inside an enum variant: a document with a different variant
 ///   could be neither changed nor inserted.
 /// - [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the same value in a unique index.
@@ -70,6 +77,8 @@ use crate::{
 pub struct Upsert<T: Document, K = ById, R = UpsertCounts> {
     update: Update<T, K>,
     document: Result<Draft<T>>,
+    /// The fields of the unique key. Empty for an upsert by id.
+    unique_key: Vec<Path>,
     return_new: bool,
     marker: PhantomData<fn() -> R>,
 }
@@ -78,7 +87,7 @@ pub struct Upsert<T: Document, K = ById, R = UpsertCounts> {
 #[must_use = "an upsert may have updated or inserted the document"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Upserted<T, U = Updated> {
-    /// No document had the id; the value is the inserted document.
+    /// No document had the key; the value is the inserted document.
     Inserted(T),
     /// The document existed and was updated.
     Updated(U),
@@ -110,11 +119,12 @@ pub struct UpsertCounts;
 #[derive(Debug)]
 pub struct UpsertDocument;
 
-impl<T: Document, K: IdTarget> Upsert<T, K> {
+impl<T: Document, K: AtMostOneTarget> Upsert<T, K> {
     pub(super) fn new(update: Update<T, K>, document: Result<Draft<T>>) -> Self {
         Self {
             update,
             document,
+            unique_key: Vec::new(),
             return_new: true,
             marker: PhantomData,
         }
@@ -134,7 +144,38 @@ impl<T: Document, K: IdTarget> Upsert<T, K> {
         Upsert {
             update: self.update,
             document: self.document,
+            unique_key: self.unique_key,
             return_new,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<T: Document> Upsert<T, ByUniqueKey> {
+    pub(crate) fn by_unique_key(
+        access: Access,
+        unique_key: Vec<Path>,
+        document: Result<Draft<T>>,
+    ) -> Self {
+        let update = Update::by_condition(access, Filter::all());
+        Self {
+            unique_key,
+            ..Self::new(update, document)
+        }
+    }
+
+    /// Sets the changes of the existing document. Without changes, an existing document stays as it is.
+    ///
+    /// A condition, [`Update::when`], makes the result an [`Outcome`](super::Outcome).
+    pub fn update<K: UniqueKeyTarget>(
+        self,
+        change: impl FnOnce(Update<T, ByUniqueKey>) -> Update<T, K>,
+    ) -> Upsert<T, K> {
+        Upsert {
+            update: change(self.update),
+            document: self.document,
+            unique_key: self.unique_key,
+            return_new: self.return_new,
             marker: PhantomData,
         }
     }
@@ -180,14 +221,15 @@ impl<T: Document> UpsertOutput<T> for UpsertDocument {
     }
 }
 
-impl<T: Document, K: IdTarget, R: UpsertOutput<T>> IntoFuture for Upsert<T, K, R> {
+impl<T: Document, K: AtMostOneTarget, R: UpsertOutput<T>> IntoFuture for Upsert<T, K, R> {
     type Output = Result<K::Returned<Upserted<T, R::Updated>>>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let form = R::update_form(self.return_new);
             let document = self.document.map_err(error::of_model::<T>)?;
-            let output = match run_upsert::<T, K>(self.update, document, form).await? {
+            let upserted = run_upsert::<T, K>(self.update, document, &self.unique_key, form);
+            let output = match upserted.await? {
                 UpsertResult::Updated(output) => Some(Upserted::Updated(R::from_update(output)?)),
                 UpsertResult::Inserted(document) => Some(Upserted::Inserted(document)),
                 UpsertResult::NotApplied => None,
@@ -197,7 +239,7 @@ impl<T: Document, K: IdTarget, R: UpsertOutput<T>> IntoFuture for Upsert<T, K, R
     }
 }
 
-impl<T: Document, K: IdTarget> Upsert<T, K> {
+impl<T: Document, K: AtMostOneTarget> Upsert<T, K> {
     /// Runs the upsert as one write of a bulk.
     pub(super) async fn into_report(self) -> Result<BulkReport> {
         let document = self.document.map_err(error::of_model::<T>)?;
@@ -205,7 +247,8 @@ impl<T: Document, K: IdTarget> Upsert<T, K> {
             results: vec![BulkResult::Applied],
             ..BulkReport::default()
         };
-        match run_upsert::<T, K>(self.update, document, UpdateForm::Count).await? {
+        let form = UpdateForm::Count;
+        match run_upsert::<T, K>(self.update, document, &self.unique_key, form).await? {
             UpsertResult::Updated(output) => {
                 let output = output.into_counts();
                 (report.matched, report.modified) = (output.matched, output.modified);
@@ -231,32 +274,67 @@ enum UpsertResult<T> {
 /// deletes the document between the update and the insert.
 const MAX_UPSERT_ATTEMPTS: u32 = 100;
 
+/// The maximum number of attempts of an upsert by a unique key, before the duplicate key is returned.
+const MAX_UNIQUE_KEY_ATTEMPTS: u32 = 10;
+
 /// Updates, and inserts if the update found no document. Both operations are atomic and exclude each other: an update finds no
 /// missing document, and an insert of an existing document fails. So the operation that succeeds decides.
-async fn run_upsert<T: Document, K: IdTarget>(
+async fn run_upsert<T: Document, K: AtMostOneTarget>(
     update: Update<T, K>,
     document: Draft<T>,
+    unique_key: &[Path],
+    form: UpdateForm,
+) -> Result<UpsertResult<T>> {
+    let access = update.access.clone();
+    let result = try_upsert(update, document, unique_key, form).await;
+    result.map_err(|error| access.note_conflict(error))
+}
+
+async fn try_upsert<T: Document, K: AtMostOneTarget>(
+    mut update: Update<T, K>,
+    document: Draft<T>,
+    unique_key: &[Path],
     form: UpdateForm,
 ) -> Result<UpsertResult<T>> {
     if update.changes_inside_variant() {
         return Err(inside_variant_error::<T>());
     }
-    ensure_unnumbered::<T>()?;
+    if unique_key.is_empty() {
+        ensure_unnumbered::<T>()?;
+    }
     let (mut documents, _) = resolve_drafts(&update.access, vec![document]).await?;
     let Some(mut document) = documents.pop() else {
         return Err(insert_conflict::<T>());
     };
     document.ensure_complete().map_err(error::of_model::<T>)?;
-    ensure_same_key(&update.target, &document)?;
-    let condition = update.required_condition()?;
+    if unique_key.is_empty() {
+        ensure_same_key(&update.target, &document)?;
+    } else {
+        let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
+        let values = unique_key_condition(&T::MODEL, &T::indexes(), unique_key, &raw);
+        let values = values.map_err(error::of_model::<T>)?;
+        update.target.set_unique_key(UniqueKeyValues {
+            values: values.values,
+            covers_hidden_documents: values.covers_hidden_documents,
+            shard_key: document.routed_key().shard_condition(),
+            fields: unique_key.to_vec(),
+        });
+    }
+    let condition = match is_read_only(&update) {
+        true => update.target.extra_condition().clone(),
+        false => update.required_condition()?,
+    };
     if T::HAS_HOOKS {
         // Hooks change the document, so each attempt starts from the original encoding.
         let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
         return upsert_with_hooks(update, condition, raw, form).await;
     }
-    let raw = encode_for_insert(&mut document)?;
-    let target = update.target.clone();
-    let update = UpdateStep::Prepared(Box::new((update.into_prepared()?, target)));
+    let raw = match T::MODEL.numbered_id_part {
+        // The insert assigns the number.
+        Some(_) => encode_unchecked(&document).map_err(error::of_model::<T>)?,
+        None => encode_for_insert(&mut document)?,
+    };
+    let update = UpdateStep::new(update)?;
     let outcome = update_or_insert(&update, &condition, &raw, &form).await?;
     Ok(outcome.unwrap_or_else(|| {
         document.keep_resident(&raw);
@@ -265,7 +343,7 @@ async fn run_upsert<T: Document, K: IdTarget>(
 }
 
 /// Boxed as a trait object, so that models without hooks do not compile this code.
-fn upsert_with_hooks<T: Document, K: IdTarget>(
+fn upsert_with_hooks<T: Document, K: AtMostOneTarget>(
     update: Update<T, K>,
     condition: FilterNode,
     raw: RawDocumentBuf,
@@ -277,9 +355,7 @@ fn upsert_with_hooks<T: Document, K: IdTarget>(
             let (mut update, condition) = (update.clone(), &condition);
             let (raw, form) = (&raw, &form);
             update.access = access;
-            async move {
-                update_or_insert(&UpdateStep::Hooked(Box::new(update)), condition, raw, form).await
-            }
+            async move { update_or_insert(&UpdateStep::new(update)?, condition, raw, form).await }
         };
         match access.run_transactional(work).await? {
             Some(outcome) => Ok(outcome),
@@ -304,13 +380,32 @@ enum UpdateStep<T: Document, K> {
     Prepared(Box<(PreparedUpdate, WriteTarget<T, K>)>),
     /// An update that runs its hooks at each attempt.
     Hooked(Box<Update<T, K>>),
+    /// An upsert without changes, which finds the existing document.
+    Find(Access, Box<WriteTarget<T, K>>),
 }
 
-impl<T: Document, K: IdTarget> UpdateStep<T, K> {
+/// Returns whether the upsert only finds an existing document. An update by id without changes is an error, except after a patch.
+fn is_read_only<T: Document, K: AtMostOneTarget>(update: &Update<T, K>) -> bool {
+    update.is_unchanged() || (update.is_empty() && update.target.id().is_none())
+}
+
+impl<T: Document, K: AtMostOneTarget> UpdateStep<T, K> {
+    fn new(update: Update<T, K>) -> Result<Self> {
+        if is_read_only(&update) {
+            return Ok(Self::Find(update.access, Box::new(update.target)));
+        }
+        if T::HAS_HOOKS {
+            return Ok(Self::Hooked(Box::new(update)));
+        }
+        let target = update.target.clone();
+        Ok(Self::Prepared(Box::new((update.into_prepared()?, target))))
+    }
+
     fn access_and_target(&self) -> (&Access, &WriteTarget<T, K>) {
         match self {
             Self::Prepared(pair) => (&pair.0.access, &pair.1),
             Self::Hooked(update) => (&update.access, &update.target),
+            Self::Find(access, target) => (access, target),
         }
     }
 
@@ -322,14 +417,15 @@ impl<T: Document, K: IdTarget> UpdateStep<T, K> {
                 Err(error) if error.is_not_found() => return Ok(None),
                 outcome => outcome,
             },
+            Self::Find(access, target) => find_unchanged(access, target, form).await,
         };
         Ok(Some(outcome?).filter(UpdateOutput::is_applied))
     }
 
-    /// Inserts the document. Returns the stored document if hooks may have changed the document.
+    /// Inserts the document. Returns the stored document if the insert may have changed the document.
     async fn try_insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
         let (access, _) = self.access_and_target();
-        if let Self::Hooked(_) = self {
+        if T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some() {
             let document = Draft::of(decode::decode_new(raw)?);
             return Ok(insert_documents(access.clone(), vec![document])
                 .await?
@@ -342,7 +438,7 @@ impl<T: Document, K: IdTarget> UpdateStep<T, K> {
 }
 
 /// Tries the update and the insert until one of the two applies. Returns `None` if the document was inserted unchanged.
-async fn update_or_insert<T: Document, K: IdTarget>(
+async fn update_or_insert<T: Document, K: AtMostOneTarget>(
     update: &UpdateStep<T, K>,
     condition: &FilterNode,
     raw: &RawDocumentBuf,
@@ -364,21 +460,25 @@ async fn update_or_insert<T: Document, K: IdTarget>(
             return Ok(Some(UpsertResult::NotApplied));
         }
         ensure_same_variant(access, target).await?;
-        if is_hidden(access, target).await? {
-            return Err(hidden_document_error::<T>(raw));
+        if (target.covers_hidden_documents() || attempt > 1) && is_hidden(access, target).await? {
+            return Err(hidden_document_error(target, raw));
         }
         let inserted = update.try_insert(raw).await;
         match inserted.map_err(Error::without_inserted) {
             Ok(document) => return Ok(document.map(UpsertResult::Inserted)),
             Err(error) if !error.is_duplicate_key() => return Err(error),
-            // The duplicate may belong to another document. If the document with the id exists as well, retry the update.
-            Err(error) if error.index() != Some("_id_") => {
+            // The duplicate may belong to another document. If the document with the key exists as well, retry the update.
+            Err(error) if target.may_be_duplicate_of_other(&error) => {
                 if !document_exists(access, &T::MODEL, target.key_condition()?)
                     .await
                     .unwrap_or(false)
                 {
                     return Err(error);
                 }
+            }
+            // A hook or a conversion has changed the key of the inserted document: the update never finds the duplicate.
+            Err(error) if target.id().is_none() && attempt >= MAX_UNIQUE_KEY_ATTEMPTS => {
+                return Err(error);
             }
             Err(_) if attempt >= MAX_UPSERT_ATTEMPTS => return Err(insert_conflict::<T>()),
             Err(_) => {}
@@ -393,7 +493,7 @@ async fn update_or_insert<T: Document, K: IdTarget>(
 
 /// Fails if the document with the id has another variant of the model's enum. Such a document could be neither updated nor
 /// inserted, and the upsert would retry in vain.
-async fn ensure_same_variant<T: Document, K: IdTarget>(
+async fn ensure_same_variant<T: Document, K: AtMostOneTarget>(
     access: &Access,
     target: &WriteTarget<T, K>,
 ) -> Result<()> {
@@ -432,7 +532,7 @@ async fn ensure_same_variant<T: Document, K: IdTarget>(
 /// Returns whether the document exists but does not meet the condition.
 ///
 /// Without this check, only a failed insert would show that the document exists, and a failed insert would end the transaction.
-async fn fails_condition<T: Document, K: IdTarget>(
+async fn fails_condition<T: Document, K: AtMostOneTarget>(
     access: &Access,
     target: &WriteTarget<T, K>,
     condition: &FilterNode,
@@ -448,11 +548,11 @@ async fn fails_condition<T: Document, K: IdTarget>(
 
 /// Returns whether the document with the id is hidden from the update: soft-deleted, of another scope, or with another shard key.
 /// Update and insert would both fail at each attempt.
-async fn is_hidden<T: Document, K: IdTarget>(
+async fn is_hidden<T: Document, K: AtMostOneTarget>(
     access: &Access,
     target: &WriteTarget<T, K>,
 ) -> Result<bool> {
-    let (id, shard) = target.id_and_shard_conditions()?;
+    let (id, shard) = target.key_and_shard_conditions()?;
     let count = CountOperation {
         collection: T::COLLECTION.into(),
         filter: to_raw(&T::MODEL, &id)?,
@@ -465,13 +565,13 @@ async fn is_hidden<T: Document, K: IdTarget>(
 }
 
 /// Fails if the document to insert has another id or shard key than the update.
-fn ensure_same_key<T: Document, K: IdTarget>(
+fn ensure_same_key<T: Document, K: AtMostOneTarget>(
     target: &WriteTarget<T, K>,
     document: &T,
 ) -> Result<()> {
     let document_key = document.routed_key();
     let (id, shard) = target
-        .id_and_shard_conditions()
+        .key_and_shard_conditions()
         .map_err(error::of_model::<T>)?;
     let to_raw = |node: &FilterNode| to_raw(&T::MODEL, node);
     let error = if to_raw(&id)? != to_raw(&document_key.id_condition()?)? {
@@ -497,14 +597,24 @@ fn inside_variant_error<T: Document>() -> Error {
     error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
 }
 
-fn hidden_document_error<T: Document>(document: &RawDocument) -> Error {
-    let message = "the document with this `_id` is hidden from this session, so the upsert can neither update nor insert: \
-                   the document is soft-deleted (use `restore`, or delete `permanently`), has another scope, or has another shard key";
-    let error = Error::new(ErrorKind::DuplicateKey, message).with_path("_id");
-    error::of_model::<T>(match decode::stored_id(document).map(Bson::try_from) {
-        Some(Ok(id)) => error.with_id(id),
-        _ => error,
-    })
+fn hidden_document_error<T: Document, K: AtMostOneTarget>(
+    target: &WriteTarget<T, K>,
+    document: &RawDocument,
+) -> Error {
+    let key = match target.id() {
+        Some(_) => "`_id`",
+        None => "unique key",
+    };
+    let message = format!(
+        "the document with this {key} is hidden from this session, so the upsert can neither update nor insert: \
+         the document is soft-deleted (use `restore`, or delete `permanently`), has another scope, or has another shard key"
+    );
+    let error = error::of_model::<T>(Error::new(ErrorKind::DuplicateKey, message));
+    match (target.id(), decode::stored_id(document).map(Bson::try_from)) {
+        (Some(_), Some(Ok(id))) => error.with_path("_id").with_id(id),
+        (Some(_), _) => error.with_path("_id"),
+        (None, _) => error,
+    }
 }
 
 fn insert_conflict<T: Document>() -> Error {

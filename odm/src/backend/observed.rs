@@ -2,7 +2,7 @@
 
 use std::{
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -31,6 +31,8 @@ struct Settings {
     system: &'static str,
     /// The duration from which an operation is logged as slow.
     slow_operations: Duration,
+    /// The place for the conflicts of a transaction.
+    last_conflict: Option<Arc<LastConflict>>,
 }
 
 /// An executor that logs and measures every operation of the wrapped executor.
@@ -45,6 +47,24 @@ pub(crate) struct Observed<T: ?Sized> {
     settings: Arc<Settings>,
 }
 
+/// The last conflict of the operations of a transaction.
+#[derive(Debug, Default)]
+pub(crate) struct LastConflict(Mutex<Option<Error>>);
+
+impl LastConflict {
+    /// Remembers an error after which the transaction can run again.
+    pub(crate) fn note(&self, error: &Error) {
+        if error.is_conflict() || error.is_transient() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<Error> {
+        let conflict = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        conflict.clone()
+    }
+}
+
 impl Observed<dyn Backend> {
     pub(crate) fn new(backend: Arc<dyn Backend>, slow_operations: Duration) -> Self {
         let system = backend.system_name();
@@ -53,8 +73,24 @@ impl Observed<dyn Backend> {
             settings: Arc::new(Settings {
                 system,
                 slow_operations,
+                last_conflict: None,
             }),
         }
+    }
+
+    /// Begins a transaction. The conflicts of the operations go to `last_conflict`.
+    pub(crate) async fn begin_noting(
+        &self,
+        last_conflict: &Arc<LastConflict>,
+    ) -> Result<Arc<dyn BackendTransaction>> {
+        let settings = Settings {
+            last_conflict: Some(Arc::clone(last_conflict)),
+            ..*self.settings
+        };
+        Ok(Arc::new(Observed {
+            inner: self.inner.begin().await?,
+            settings: Arc::new(settings),
+        }))
     }
 
     /// Returns a handle whose operations fail as after the drop of the backend.
@@ -156,6 +192,9 @@ impl Report {
         self.waits_since = None;
         self.waited += start.elapsed();
         self.error = result.as_ref().err().cloned();
+        if let (Some(last_conflict), Some(error)) = (&self.settings.last_conflict, &self.error) {
+            last_conflict.note(error);
+        }
         result
     }
 

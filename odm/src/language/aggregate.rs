@@ -3,9 +3,11 @@
 //! [`Find`](crate::action::Find) has a method for each aggregate; [`Find::group_by`](crate::action::Find::group_by) has an
 //! example of groups.
 
+mod date_bucket;
 mod group;
 mod number;
 
+pub use date_bucket::DateBucket;
 pub(crate) use group::group_field;
 pub use group::{Aggregate, Aggregates, Group, GroupKey, GroupKeyOrder, Groups};
 pub use number::{NumericResult, Summable};
@@ -53,6 +55,35 @@ where
     T::Fields<M, R, shape::One>: SingleValuePlace,
 {
     type Inner = <T::Fields<M, R, shape::One> as SingleValuePlace>::Inner;
+}
+
+/// Fields of the documents or array elements of a group.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no single value in each document or array element",
+    label = "an array, a map or a struct",
+    note = "name a field with a single value; name the elements of an array by `each()`, as in `p.tags().each()`"
+)]
+pub trait GroupedPlace: Place {
+    /// The type of the value, without `Option`.
+    type Inner: Stored;
+}
+
+#[diagnostic::do_not_recommend]
+impl<P: SingleValuePlace> GroupedPlace for P {
+    type Inner = P::Inner;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M, T: Stored, R> GroupedPlace for Field<M, T, R, shape::Many> {
+    type Inner = T;
+}
+
+#[diagnostic::do_not_recommend]
+impl<M, T: Stored, R> GroupedPlace for OptionalPlace<M, T, R, shape::Many>
+where
+    T::Fields<M, R, shape::Many>: GroupedPlace,
+{
+    type Inner = <T::Fields<M, R, shape::Many> as GroupedPlace>::Inner;
 }
 
 /// Fields with distinct values: a single value in each document, or the elements of an array.

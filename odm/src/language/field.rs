@@ -384,12 +384,63 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     }
 
     /// Matches if the text begins with `prefix`, case-sensitive: an anchored `$regex`, which can use an index.
-    pub fn starts_with(&self, prefix: &str) -> Filter<M>
+    pub fn starts_with(&self, prefix: impl AsRef<str>) -> Filter<M>
     where
         T: Text,
         S: Queryable,
     {
-        field_test(&self.path, "$regex", Ok(Pattern::prefix(prefix).into_raw()))
+        self.matches(Pattern::prefix(prefix.as_ref()))
+    }
+
+    /// Matches if the text begins with `prefix`, in upper or lower case. No index limits the search: the database compares every
+    /// text, or every key of an index over the field.
+    pub fn starts_with_ignore_case(&self, prefix: impl AsRef<str>) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        self.matches(Pattern::prefix(prefix.as_ref()).ignore_case())
+    }
+
+    /// Matches if the text equals the given text, in upper or lower case. No index limits the search, as for
+    /// [`starts_with_ignore_case`](Self::starts_with_ignore_case): for a unique or frequent comparison, store a text in lower case
+    /// too.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "users")]
+    /// # struct User { #[serde(rename = "_id")] id: i64, mail: String }
+    /// # #[derive(Schema)] #[schema(models(User))] struct Site;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Site>::open("memory:").await?;
+    /// # db.insert(User { id: 1, mail: "Jane@Example.org".into() }).await?;
+    /// let input = String::from("jane@example.org");
+    /// assert!(db.find::<User>().filter(|u| u.mail().eq_ignore_case(&input)).exists().await?);
+    /// assert!(db.find::<User>().filter(|u| u.mail().contains_text("@Example.")).exists().await?);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn eq_ignore_case(&self, text: impl AsRef<str>) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        self.matches(Pattern::exact(text.as_ref()).ignore_case())
+    }
+
+    /// Matches if the text contains the given text, case-sensitive. No index limits the search, as for
+    /// [`starts_with_ignore_case`](Self::starts_with_ignore_case).
+    pub fn contains_text(&self, text: impl AsRef<str>) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        self.matches(Pattern::literal(text.as_ref()))
     }
 
     /// Matches if the text matches a regular expression: `$regex`.

@@ -8,6 +8,7 @@ mod position;
 mod render;
 mod sort;
 mod type_bracket;
+mod unique_key;
 mod value;
 mod variant;
 
@@ -27,6 +28,8 @@ pub(crate) use render::{
 pub use sort::{IntoSort, Sort};
 pub(crate) use sort::{push_sort, to_raw as sort_to_raw};
 pub use type_bracket::Brackets;
+pub use unique_key::UniqueKey;
+pub(crate) use unique_key::unique_key_condition;
 pub use value::IntoValue;
 pub(crate) use value::{
     check_changed_paths, encode_document, encode_new_document, encode_unchecked, encode_value,

@@ -4,6 +4,7 @@
 //! Only derived code calls or implements these items. The items can change in every version.
 
 use bson::{DateTime, RawBson};
+use serde::{Deserialize, Deserializer};
 
 #[cfg(feature = "garde")]
 #[doc(hidden)]
@@ -346,6 +347,18 @@ pub const fn stores_as<T: Projected>(field: &str, stored: &str) -> bool {
         i += 1;
     }
     true
+}
+
+/// Reads a present value of a patch: a missing value is `None`, and null is `Some(None)` for an option of an option.
+///
+/// # Errors
+///
+/// The errors of the deserializer.
+#[doc(hidden)]
+pub fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 /// Returns the field tree of a projection's model.

@@ -518,10 +518,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// # assert_eq!(some.len(), 1);
 ///
 /// // Written only if the payment is an invoice. Otherwise the update changes no document.
-/// let reminded = db.update::<Order>(order.id).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.applied();
+/// let reminded = db.update::<Order>(order.id).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.is_applied();
 /// # assert!(reminded);
 /// db.update::<Order>(order.id).set(|o| o.payment(), Payment::Cash).await?;
-/// # assert!(!db.update::<Order>(1).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.applied());
+/// # assert!(!db.update::<Order>(1).inc(|o| o.payment().invoice(|i| i.reminders()), 1).await?.is_applied());
 /// # Ok(())
 /// # }
 /// # #[cfg(not(feature = "engine"))]

@@ -9,7 +9,7 @@ use tracing::{Instrument, Span};
 use crate::{
     Error, ErrorKind, Result,
     backend::{
-        Backend, BackendTransaction, BoxFuture, Cursor, Executor, Observed, Trial,
+        Backend, BackendTransaction, BoxFuture, Cursor, Executor, LastConflict, Observed, Trial,
         operation::{
             AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
             DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
@@ -31,7 +31,7 @@ use crate::{
         soft_delete::Visibility,
         time_limit::{LimitedCursor, TimeLimit},
         trace::{self, NPlusOneDetector, OperationMetrics},
-        transaction_scope::{self, TransactionAttempts, TransactionScope},
+        transaction_scope::{self, AttemptError, TransactionAttempts, TransactionScope},
     },
     write::{WriteExplanation, WriterState},
 };
@@ -261,10 +261,13 @@ impl Access {
         self.backend.clone()
     }
 
-    /// Begins a transaction of the database.
-    pub(crate) async fn begin_transaction(&self) -> Result<Arc<dyn BackendTransaction>> {
+    /// Begins a transaction of the database. The conflicts of the operations in the transaction go to `last_conflict`.
+    pub(crate) async fn begin_transaction(
+        &self,
+        last_conflict: &Arc<LastConflict>,
+    ) -> Result<Arc<dyn BackendTransaction>> {
         match &self.transaction_scope {
-            None => self.backend.begin().await,
+            None => self.backend.begin_noting(last_conflict).await,
             Some(_) => Err(Error::new(
                 ErrorKind::Unsupported,
                 "a transaction cannot begin inside another transaction: use the open transaction",
@@ -327,9 +330,18 @@ impl Access {
         }
         let model = self.metrics.model();
         let collection = model.map(|model| model.collection);
+        let work = move |access| work(access).map_err(AttemptError::from);
         Box::pin(transaction_scope::run_transaction(
             self, attempts, collection, work,
         ))
+    }
+
+    /// Remembers a conflict of an operation in the current transaction, so that the transaction runs again. Returns the error.
+    pub(crate) fn note_conflict(&self, error: Error) -> Error {
+        if let Some(scope) = self.transaction_scope() {
+            scope.note_conflict(&error);
+        }
+        error
     }
 
     /// Makes the current transaction rollback-only, even if the caller ignores the error. Returns the error.

@@ -7,7 +7,7 @@ use std::{fmt, ops::Deref, path::Path, sync::Arc, time::Duration};
 pub use options::{DatabaseOptions, IndexCheck};
 
 use crate::{
-    Result,
+    Error, Result,
     backend::Backend,
     check::{Backfill, Repair, declared},
     model::document::Document,
@@ -378,8 +378,12 @@ impl<S: Schema> Database<S> {
 
     /// Runs `work` in a transaction. Commits the transaction if `work` succeeds, and aborts it if `work` fails or is dropped.
     ///
+    /// `work` is an `async` closure. The error has any type with `From<odm::Error>`: `?` works on operations, and the closure
+    /// returns a decision of the application as an error of its own.
+    ///
     /// After a [conflict](crate::Error::is_conflict) with another transaction, `work` runs again from the beginning, for up to
-    /// one minute or the limit of [`timeout`](RunTransaction::timeout). So `work` must have no effects outside of `tx`.
+    /// one minute or the limit of [`timeout`](RunTransaction::timeout). So `work` must have no effects outside of `tx`. The retry
+    /// does not depend on the type of the error: an error of `work` is retried if an operation of `tx` had a conflict.
     /// Conflicting transactions of a process over the same collection run in turn, first come, first served. Between processes,
     /// random pauses grow up to a quarter of a second.
     ///
@@ -402,19 +406,46 @@ impl<S: Schema> Database<S> {
     /// # #[document(collection = "accounts")]
     /// # struct Account { #[serde(rename = "_id")] id: String, credits: i64 }
     /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
-    /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
-    /// db.transaction(|tx| async move {
-    ///     tx.update::<Account>("jane").when(|a| a.credits().gte(5)).inc(|a| a.credits(), -5).await?.expect_applied()?;
-    ///     tx.update::<Account>("joe").inc(|a| a.credits(), 5).await?;
-    ///     Ok(())
-    /// }).await
+    /// #[derive(Debug, PartialEq)]
+    /// enum ApiError { TooPoor { credits: i64 }, Database(String) }
+    /// impl From<odm::Error> for ApiError {
+    ///     fn from(error: odm::Error) -> Self { Self::Database(error.to_string()) }
+    /// }
+    ///
+    /// async fn pay(db: &odm::Database<Bank>, from: &str, to: &str, price: i64) -> Result<i64, ApiError> {
+    ///     db.transaction(async |tx| {
+    ///         let credits = tx.get::<Account>(from).await?.credits;
+    ///         if credits < price {
+    ///             return Err(ApiError::TooPoor { credits }); // aborts the transaction
+    ///         }
+    ///         tx.update::<Account>(from).inc(|a| a.credits(), -price).await?;
+    ///         tx.update::<Account>(to).inc(|a| a.credits(), price).await?;
+    ///         Ok(credits - price)
+    ///     })
+    ///     .await
+    /// }
+    ///
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), ApiError> {
+    /// # let db = odm::Database::<Bank>::open("memory:").await?;
+    /// # db.insert_many([("jane", 8), ("joe", 0)].map(|(id, credits)| Account { id: id.into(), credits })).await?;
+    /// assert_eq!(pay(&db, "jane", "joe", 5).await, Ok(3));
+    /// assert_eq!(pay(&db, "jane", "joe", 5).await, Err(ApiError::TooPoor { credits: 3 }));
+    /// # Ok(())
     /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
     /// ```
-    pub fn transaction<'w, T, W, F>(&self, work: W) -> RunTransaction<'w, T>
+    ///
+    /// If neither `work` nor the use of the result tells the type of the error, the closure names its result:
+    /// `async |tx| -> Result<(), ApiError> { … }`.
+    pub fn transaction<'w, T, E, W, F>(&self, work: W) -> RunTransaction<'w, T, E>
     where
         W: FnMut(Transaction<S>) -> F + Send + 'w,
-        F: Future<Output = Result<T>> + Send + 'w,
+        F: Future<Output = Result<T, E>> + Send + 'w,
         T: Send + 'w,
+        E: From<Error> + Send + 'w,
     {
         RunTransaction::new(self.session.clone(), work)
     }

@@ -9,13 +9,16 @@ use std::{
     time::Duration,
 };
 
+use futures_util::TryFutureExt;
+
 use crate::{
-    Result,
+    Error, Result,
     schema::Schema,
     session::{
         Session,
+        access::Access,
         database::Database,
-        transaction_scope::{self, TransactionAttempts},
+        transaction_scope::{self, AttemptError, TransactionAttempts},
     },
 };
 
@@ -93,30 +96,34 @@ impl<S> fmt::Debug for Transaction<S> {
 
 /// A transaction that runs when awaited. Made by [`Database::transaction`](crate::Database::transaction).
 #[must_use = "a transaction runs when it is awaited"]
-pub struct RunTransaction<'w, T> {
+pub struct RunTransaction<'w, T, E = Error> {
     attempts: TransactionAttempts,
     /// `None` once the transaction runs.
-    start: Option<Start<'w, T>>,
-    running: Option<Running<'w, T>>,
+    start: Option<Start<'w, T, E>>,
+    running: Option<Running<'w, T, E>>,
 }
 
-type Start<'w, T> = Box<dyn FnOnce(TransactionAttempts) -> Running<'w, T> + Send + 'w>;
-type Running<'w, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'w>>;
+type Start<'w, T, E> = Box<dyn FnOnce(TransactionAttempts) -> Running<'w, T, E> + Send + 'w>;
+type Running<'w, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'w>>;
 
-impl<'w, T> RunTransaction<'w, T> {
+impl<'w, T, E> RunTransaction<'w, T, E> {
     pub(crate) fn new<S, W, F>(database: Session<S>, mut work: W) -> Self
     where
         S: Schema,
         W: FnMut(Transaction<S>) -> F + Send + 'w,
-        F: Future<Output = Result<T>> + Send + 'w,
+        F: Future<Output = Result<T, E>> + Send + 'w,
         T: Send + 'w,
+        E: From<Error> + Send + 'w,
     {
-        let start = |attempts| -> Running<'w, T> {
+        let start = |attempts| -> Running<'w, T, E> {
             Box::pin(async move {
                 let database = database.access();
-                let work = |access| {
+                let work = |access: Access| {
+                    let scope = access.transaction_scope().cloned();
                     let session = Session::new(access);
-                    transaction_scope::run_closure(database, work(Transaction { session }))
+                    let closure =
+                        transaction_scope::run_closure(database, work(Transaction { session }));
+                    closure.map_err(move |error| AttemptError::of_closure(error, scope.as_deref()))
                 };
                 transaction_scope::run_transaction(database, attempts, None, work).await
             })
@@ -141,7 +148,7 @@ impl<'w, T> RunTransaction<'w, T> {
     /// # struct Account { #[serde(rename = "_id")] id: String, credits: i64 }
     /// # #[derive(Schema)] #[schema(models(Account))] struct Bank;
     /// # async fn example(db: odm::Database<Bank>) -> odm::Result<()> {
-    /// let give = db.transaction(|tx| async move {
+    /// let give = db.transaction(async |tx| {
     ///     tx.update::<Account>("joe").inc(|a| a.credits(), 5).await?;
     ///     Ok(())
     /// });
@@ -154,9 +161,9 @@ impl<'w, T> RunTransaction<'w, T> {
     }
 }
 
-impl<T> Future for RunTransaction<'_, T> {
-    type Output = Result<T>;
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+impl<T, E> Future for RunTransaction<'_, T, E> {
+    type Output = Result<T, E>;
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T, E>> {
         if let Some(start) = self.start.take() {
             self.running = Some(start(self.attempts));
         }
@@ -168,7 +175,7 @@ impl<T> Future for RunTransaction<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for RunTransaction<'_, T> {
+impl<T, E> fmt::Debug for RunTransaction<'_, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunTransaction")
             .field("attempts", &self.attempts)

@@ -6,17 +6,20 @@ use std::{
     time::Duration,
 };
 
+use futures_util::TryFutureExt;
 use tokio::time::Instant;
 
 use crate::{
     Error, ErrorKind, Result,
-    backend::{BackendTransaction, BoxFuture},
+    backend::{BackendTransaction, BoxFuture, LastConflict},
     session::{access::Access, retry, task},
 };
 
 /// A transaction that has begun, with the post-commit work of its writes.
 pub(crate) struct TransactionScope {
     transaction: Arc<dyn BackendTransaction>,
+    /// The last conflict of an operation of the transaction.
+    last_conflict: Arc<LastConflict>,
     state: Mutex<ScopeState>,
 }
 
@@ -56,19 +59,51 @@ const MAX_STALE_READ_ATTEMPTS: u32 = 10;
 /// The maximum time to wait for a step of another writer, counted from the first wait.
 const MAX_WAIT_FOR_OTHER_WRITER: Duration = Duration::from_secs(30);
 
+/// The failure of one attempt of a transaction.
+pub(crate) struct AttemptError<E> {
+    /// The error for the caller.
+    error: E,
+    /// The conflict that caused the failure: another attempt can succeed.
+    conflict: Option<Error>,
+}
+
+impl<E> AttemptError<E> {
+    /// Returns the failure of the closure of a transaction. The type of the error does not tell the cause, so the last conflict of
+    /// an operation in the transaction counts as the cause.
+    pub(crate) fn of_closure(error: E, scope: Option<&TransactionScope>) -> Self {
+        let conflict = scope.and_then(|scope| scope.last_conflict.get());
+        Self { error, conflict }
+    }
+
+    pub(crate) fn into_error(self) -> E {
+        self.error
+    }
+}
+
+impl<E: From<Error>> From<Error> for AttemptError<E> {
+    fn from(error: Error) -> Self {
+        let is_retryable = error.is_conflict() || error.is_transient();
+        Self {
+            conflict: is_retryable.then(|| error.clone()),
+            error: error.into(),
+        }
+    }
+}
+
 /// Runs `work` in a transaction of the database and commits the transaction.
 ///
 /// After a conflict, `work` waits in a queue for the earlier conflicting transactions of this process over the same collection,
 /// and runs again. Without `collection`, the error names the collection of the queue.
-pub(crate) async fn run_transaction<R, W, F>(
+pub(crate) async fn run_transaction<R, E, W, F>(
     database: &Access,
     attempts: TransactionAttempts,
     collection: Option<&str>,
     mut work: W,
-) -> Result<R>
+) -> Result<R, E>
 where
+    E: From<Error>,
     W: FnMut(Access) -> F + Send,
-    F: Future<Output = Result<R>> + Send,
+    F: Future<Output = Result<R, AttemptError<E>>> + Send,
 {
     ensure_in_transaction(database)?;
     let clock = TransactionClock::start_now(attempts);
@@ -76,39 +111,48 @@ where
     let mut turn = None;
     let mut first_wait = None;
     loop {
-        match run_attempt(database, &mut work, CommitPriority::Normal, clock).await {
-            Err(error)
-                if error.is_transient()
-                    && attempts != TransactionAttempts::Single
-                    && first_wait.get_or_insert_with(Instant::now).elapsed()
-                        < MAX_WAIT_FOR_OTHER_WRITER =>
-            {
-                retry::log_retry(format_args!("the transaction has ended: {error}"), attempt);
-                turn = None;
-                clock.run_within_limit(retry::long_pause()).await?;
+        let failure = match run_attempt(database, &mut work, CommitPriority::Normal, clock).await {
+            Ok(value) => return Ok(value),
+            Err(failure) => failure,
+        };
+        let Some(conflict) = failure.conflict.as_ref() else {
+            return Err(failure.error);
+        };
+        if attempts == TransactionAttempts::Single {
+            return Err(failure.error);
+        }
+        if conflict.is_transient()
+            && first_wait.get_or_insert_with(Instant::now).elapsed() < MAX_WAIT_FOR_OTHER_WRITER
+        {
+            retry::log_retry(
+                format_args!("the transaction has ended: {conflict}"),
+                attempt,
+            );
+            turn = None;
+            clock.run_within_limit(retry::long_pause()).await?;
+        } else if conflict.is_conflict()
+            && (conflict.is_from_backend() || attempt < MAX_STALE_READ_ATTEMPTS)
+        {
+            let Some(remaining) = clock.remaining_time() else {
+                return Err(clock.contention_error(conflict.clone(), attempt).into());
+            };
+            retry::log_retry(
+                format_args!("the transaction has ended: {conflict}"),
+                attempt,
+            );
+            // A transaction at the head of the queue conflicts only with other processes and with first attempts.
+            if turn.is_none() {
+                let collection_name = collection.or(conflict.collection()).unwrap_or_default();
+                let queue = (DatabaseIdentity::of_access(database), collection_name);
+                turn = retry::COLLECTION_QUEUES
+                    .wait_for_turn(queue, remaining)
+                    .await;
+            } else {
+                task::sleep(retry::pause_duration(attempt).min(remaining)).await;
             }
-            Err(error)
-                if error.is_conflict()
-                    && attempts != TransactionAttempts::Single
-                    && (error.is_from_backend() || attempt < MAX_STALE_READ_ATTEMPTS) =>
-            {
-                let Some(remaining) = clock.remaining_time() else {
-                    return Err(clock.contention_error(error, attempt));
-                };
-                retry::log_retry(format_args!("the transaction has ended: {error}"), attempt);
-                // A transaction at the head of the queue conflicts only with other processes and with first attempts.
-                if turn.is_none() {
-                    let collection_name = collection.or(error.collection()).unwrap_or_default();
-                    let queue = (DatabaseIdentity::of_access(database), collection_name);
-                    turn = retry::COLLECTION_QUEUES
-                        .wait_for_turn(queue, remaining)
-                        .await;
-                } else {
-                    task::sleep(retry::pause_duration(attempt).min(remaining)).await;
-                }
-                attempt += 1;
-            }
-            result => return result,
+            attempt += 1;
+        } else {
+            return Err(failure.error);
         }
     }
 }
@@ -180,7 +224,9 @@ where
 {
     ensure_in_transaction(database)?;
     let clock = TransactionClock::start_now(TransactionAttempts::Single);
-    run_attempt(database, &mut work, CommitPriority::Low, clock).await
+    let mut work = |access| work(access).map_err(AttemptError::from);
+    let attempt = run_attempt(database, &mut work, CommitPriority::Low, clock).await;
+    attempt.map_err(AttemptError::into_error)
 }
 
 /// The priority of a commit.
@@ -242,27 +288,34 @@ pub(crate) fn ensure_in_transaction(access: &Access) -> Result<()> {
     Err(Error::new(ErrorKind::OutsideTransaction, message))
 }
 
-async fn run_attempt<R, W, F>(
+async fn run_attempt<R, E, W, F>(
     database: &Access,
     work: &mut W,
     priority: CommitPriority,
     clock: TransactionClock,
-) -> Result<R>
+) -> Result<R, AttemptError<E>>
 where
+    E: From<Error>,
     W: FnMut(Access) -> F + Send,
-    F: Future<Output = Result<R>> + Send,
+    F: Future<Output = Result<R, AttemptError<E>>> + Send,
 {
-    let transaction = database.begin_transaction().await?;
+    let last_conflict = Arc::<LastConflict>::default();
+    let transaction = database.begin_transaction(&last_conflict).await?;
     let scope = Arc::new(TransactionScope {
         transaction,
+        last_conflict,
         state: Mutex::default(),
     });
     let unfinished = UnfinishedTransaction(Some(Arc::clone(&scope)));
     // Boxed: the future of a transaction wraps many layers around `work`, and would fill the stack.
     let result =
         clock.run_within_limit(Box::pin(work(database.in_transaction(Arc::clone(&scope)))));
-    let result = result.await.flatten();
-    match result.and_then(|value| scope.rollback_error().map_or(Ok(value), Err)) {
+    let result = result.await.map_err(AttemptError::from).flatten();
+    let result = match scope.rollback_error() {
+        Some(error) => result.and(Err(error.into())),
+        None => result,
+    };
+    match result {
         Ok(value) => {
             unfinished.commit_scope(database.clone(), priority).await?;
             Ok(value)
@@ -284,6 +337,11 @@ impl TransactionScope {
         self.with_state(|state| {
             state.rollback_reason.get_or_insert_with(|| error.clone());
         });
+    }
+
+    /// Remembers the error of an operation if the error is a conflict: the closure may return an error of its own type instead.
+    pub(crate) fn note_conflict(&self, error: &Error) {
+        self.last_conflict.note(error);
     }
 
     /// Adds work to do after the commit.

@@ -223,7 +223,7 @@ pub(crate) async fn run_bulk(
     };
     let span = metrics.operation_metrics().tracing_span().clone();
     let outcome = transaction_scope::run_write(run.instrument(span)).await;
-    let mut outcome = outcome?;
+    let mut outcome = outcome.map_err(|error| metrics.note_conflict(error))?;
     metrics
         .operation_metrics()
         .add_documents(outcome.inserted + outcome.matched + outcome.deleted);

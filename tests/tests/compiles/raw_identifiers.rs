@@ -23,6 +23,13 @@ struct r#impl {
     r#match: i64,
 }
 
+#[derive(Patch)]
+#[patch(of = r#impl)]
+#[allow(non_camel_case_types)]
+struct r#move {
+    r#type: Option<String>,
+}
+
 #[derive(Schema)]
 #[schema(models(r#impl))]
 #[allow(non_camel_case_types)]
@@ -34,5 +41,7 @@ pub(crate) async fn main() -> odm::Result<()> {
     db.insert(Newimpl { id: 1, r#type: "a".into(), r#fn: r#loop { r#in: 3 }, r#ref: None }).await?;
     let found = db.find::<r#impl>().filter(|t| t.r#match().eq(6)).with(|t| t.r#ref()).one().await?;
     assert!(found.1.is_none());
+    let changed = db.update::<r#impl>(1).apply(r#move { r#type: Some("b".into()) }).await?;
+    assert_eq!(changed.modified, 1);
     Ok(())
 }

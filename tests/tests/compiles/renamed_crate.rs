@@ -29,6 +29,19 @@ struct Wide {
     size: Size,
 }
 
+#[derive(Patch)]
+#[patch(of = Part, crate = house::mapper)]
+struct PartPatch {
+    #[patch(nested)]
+    size: Option<SizePatch>,
+}
+
+#[derive(Patch)]
+#[patch(of = Size, crate = house::mapper)]
+struct SizePatch {
+    width: Option<i64>,
+}
+
 #[derive(Schema)]
 #[schema(models(Part), crate = house::mapper)]
 struct Shop;
@@ -38,5 +51,8 @@ pub(crate) async fn main() -> house::mapper::Result<()> {
     let db = house::mapper::Database::<Shop>::open("memory:").await?;
     db.insert(Part { id: 1, size: Size { width: 2 } }).await?;
     assert_eq!(db.find::<Part>().select::<Wide>().one().await?.size.width, 2);
+    let patch = PartPatch { size: Some(SizePatch { width: Some(3) }) };
+    let part = db.update::<Part>(1).apply(patch).returning_after().await?;
+    assert_eq!(part.size.width, 3);
     Ok(())
 }

@@ -135,10 +135,10 @@ macro_rules! follows_serde {
                 .await;
             assert_eq!(done.unwrap().matched, 1);
             let done = db.update::<Model>(2).set(|m| m.choice().bank_transfer(|t| t.in_side()), 30).await;
-            assert!(done.unwrap().applied());
+            assert!(done.unwrap().is_applied());
             for id in [0, 1, 3, 4, 5, 6, 7, 8] {
                 let done = db.update::<Model>(id).set(|m| m.choice().bank_transfer(|t| t.in_side()), 31).await;
-                assert!(!done.unwrap().applied(), "{id}");
+                assert!(!done.unwrap().is_applied(), "{id}");
             }
             let mut expected = models;
             expected[1].choice = Choice::HTTPServer { two_words: 1, third: 20 };
@@ -307,7 +307,7 @@ mod shapes {
             .pull(|m| m.choice().many(|many| many), inner(1))
             .set(|m| m.rule().and(|rules| rules.at(1).text(|t| t)), "y")
             .await;
-        assert!(done.unwrap().applied());
+        assert!(done.unwrap().is_applied());
         let model = db.get::<Model>(5).await.unwrap();
         assert_eq!(model.choice, Choice::Many(vec![inner(2)]));
         assert_eq!(
@@ -319,7 +319,7 @@ mod shapes {
             db.update::<Model>(5)
                 .push(|m| m.choice().many(|many| many), inner(value))
         };
-        assert!(push(3).await.unwrap().applied());
+        assert!(push(3).await.unwrap().is_applied());
         let error = push(4).await.unwrap_err();
         assert_eq!(error.kind(), odm::ErrorKind::TooManyElements);
         assert_eq!(error.path(), Some("choice.c"));

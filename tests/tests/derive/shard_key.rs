@@ -157,7 +157,7 @@ async fn shard_keys_of_any_type_select_documents() {
         .push(|b| b.items(), point());
     assert!(error.await.unwrap_err().is_not_found());
     assert!(format!("{key:?}").starts_with("BatchKey { id: Sku(\"a\"), type: 1"));
-    assert!(db.delete::<Batch<Point>>(key).await.unwrap().applied());
+    assert!(db.delete::<Batch<Point>>(key).await.unwrap().is_applied());
 
     let day = db
         .insert(Day {
@@ -174,16 +174,16 @@ async fn shard_keys_of_any_type_select_documents() {
         at: now,
         hashed: 1,
     };
-    assert!(db.delete::<Day>(key).await.unwrap().applied());
+    assert!(db.delete::<Day>(key).await.unwrap().is_applied());
 
     let secret = db.insert(hidden::new(1, "jane")).await.unwrap();
     assert_eq!(secret.id, 1);
     let others = db.delete::<hidden::Secret>(hidden::key(1, "joe")).await;
-    assert!(!others.unwrap().applied());
+    assert!(!others.unwrap().is_applied());
     assert!(
         db.delete::<hidden::Secret>(&secret)
             .await
             .unwrap()
-            .applied()
+            .is_applied()
     );
 }

@@ -27,7 +27,7 @@ struct Bank;
 async fn use_bank(backend: MongoDb) -> Database<Bank> {
     let db = Database::<Bank>::with_backend(Arc::new(backend));
     db.insert(Account { id: 1, credits: 5 }).await.unwrap();
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<_> {
         let credits = tx.get::<Account>(1).await?.credits;
         tx.update::<Account>(1)
             .set(|a| a.credits(), credits + 2)

@@ -118,7 +118,7 @@ macro_rules! nothing_reaches_the_note_9 {
         let update = || session.update::<Note>(9).inc(|n| n.votes(), 1);
         let when = || update().when(|n| n.votes().gt(0));
         expect_not_found(update().await.unwrap_err());
-        assert!(!when().await.unwrap().applied());
+        assert!(!when().await.unwrap().is_applied());
         expect_not_found(update().returning_after().await.unwrap_err());
         expect_not_found(update().returning_before().select::<Votes>().await.unwrap_err());
         assert_eq!(when().returning_after().await.unwrap().applied(), None);
@@ -144,7 +144,7 @@ macro_rules! nothing_reaches_the_note_9 {
         assert!(delete().dry_run().await.unwrap().deleted.is_empty());
         assert_eq!(delete().await.unwrap().deleted, 0);
         let condition = delete().when(|n| n.votes().gt(0)).await.unwrap();
-        assert!(!condition.applied());
+        assert!(!condition.is_applied());
         assert!(!delete().returning().await.unwrap().is_applied());
         let first = || session.delete_first::<Note>(|n| n.votes().gt(1));
         assert!(!first().sort(|n| n.votes().desc()).await.unwrap().is_applied());

@@ -860,7 +860,7 @@ async fn an_expired_transaction_is_not_retried() {
                 if ends_with_a_write {
                     tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
                 }
-                Ok(())
+                Ok::<_, odm::Error>(())
             }
         });
         let error = long.await.unwrap_err();
@@ -889,7 +889,7 @@ async fn transactions_of_several_processes_on_one_document_succeed() {
         for _ in 0..10 {
             let db = db.clone();
             running.push(tokio::spawn(async move {
-                let vote = db.transaction(|tx| async move {
+                let vote = db.transaction(async |tx| -> odm::Result<_> {
                     let votes = tx.get::<Post>(1).await?.votes;
                     tx.update::<Post>(1).set(|p| p.votes(), votes + 1).await?;
                     Ok(())

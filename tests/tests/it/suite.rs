@@ -259,6 +259,7 @@ macro_rules! for_every_test {
                     missing_null_and_exists,
                     patterns_of_any_text_match_that_text_alone,
                     prefixes_and_patterns,
+                    texts_without_case_and_parts_of_texts,
                     the_same_element,
                     unsupported_element_filters_are_errors,
                 ]
@@ -327,11 +328,24 @@ macro_rules! for_every_test {
                     pages_of_every_size_equal_the_list,
                     inserts_and_deletes_do_not_shift_pages,
                 ]
+                patches: [
+                    a_patch_reads_json,
+                    a_patch_sets_the_present_values,
+                    an_update_without_values_reads,
+                    insert_structs_have_defaults_and_derives,
+                    optional_values_are_set,
+                ]
                 projection: [
                     an_index_alone_serves_a_projection,
                     explain_reports_a_scan_and_a_sort,
                     nested_projections_read_their_paths,
                     a_page_also_reads_its_sort_fields,
+                ]
+                groups: [
+                    aggregates_over_other_elements_are_rejected,
+                    groups_by_elements_of_arrays,
+                    groups_by_time_spans,
+                    groups_meet_conditions,
                 ]
                 hooks: [
                     a_dropped_write_and_its_hooks_are_atomic,
@@ -401,6 +415,11 @@ macro_rules! for_every_test {
                     paths_can_be_projected,
                     values_are_renamed,
                     single_value_paths_can_be_sorted,
+                ]
+                reads: [
+                    existence_by_id,
+                    pages_with_a_total,
+                    samples_are_random_documents,
                 ]
                 schema: [
                     declared_indexes_are_created,
@@ -476,6 +495,7 @@ macro_rules! for_every_test {
                     a_permanent_conflict_fails_early,
                     a_dropped_transaction_is_aborted,
                     a_handle_kept_after_the_end_is_unusable,
+                    a_stale_save_with_an_error_type_of_the_application,
                     a_time_limit_aborts,
                     a_time_limit_ends_the_attempts,
                     a_write_outside_the_transaction_is_refused,
@@ -483,7 +503,9 @@ macro_rules! for_every_test {
                     all_of_32_on_one_document_succeed,
                     a_transaction_is_atomic,
                     an_application_error_aborts,
+                    an_error_type_of_the_application,
                     conflicts_are_retried,
+                    conflicts_with_an_error_type_of_the_application_are_retried,
                     writes_are_invisible_before_the_commit,
                 ]
                 update_requirements: [
@@ -504,6 +526,19 @@ macro_rules! for_every_test {
                     an_upsert_returns_the_document,
                     invalid_upserts_are_rejected,
                     managed_fields_are_set,
+                ]
+                upsert_by: [
+                    a_duplicate_of_the_unique_key_runs_the_update_again,
+                    a_unique_key_finds_updates_or_inserts,
+                    a_unique_key_is_composed_optional_or_the_id,
+                    a_unique_key_of_a_scope_and_soft_deletes,
+                    an_insert_skips_duplicates,
+                    an_insert_with_derived_data_skips_duplicates,
+                    an_upsert_needs_a_unique_key_with_values,
+                    concurrent_upserts_by_a_unique_key_have_one_insert,
+                    upserts_by_a_unique_key_in_transactions,
+                    upserts_by_a_unique_key_run_hooks,
+                    upserts_with_derived_data_and_numbers,
                 ]
                 validation: [
                     an_error_lists_all_violations,

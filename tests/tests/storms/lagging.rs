@@ -74,7 +74,7 @@ async fn derived_data_ignores_stale_members() {
     assert_eq!(edited.text, "first!");
     edited.text.push('?');
     db.save(&mut edited).await.expect("saved");
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<_> {
         let note = tx.get::<Note>(1).await?;
         assert_eq!(note.text, "first!?");
         Ok(())

@@ -6,7 +6,7 @@ mod banks;
 use banks::*;
 
 async fn wrong(db: Db) -> odm::Result<()> {
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<()> {
         tx.update::<User>("users/jane").inc(|u| u.karma(), 1).await?;
         Ok(())
     });

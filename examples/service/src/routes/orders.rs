@@ -50,18 +50,17 @@ async fn create(
     tenant: Tenant,
     Json(request): Json<CreateOrder>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let order = app.db.transaction(|tx| {
-        // After a conflict the closure runs again, so each attempt works on a clone.
-        let (tenant, request) = (tenant.clone(), request.clone());
-        async move { place_order(&tx.scope(&tenant), request).await }
-    });
+    // After a conflict the closure runs again, so the closure borrows the request.
+    let order = app
+        .db
+        .transaction(async |tx| place_order(&tx.scope(&tenant), &request).await);
     let order = order.timeout(ORDER_LIMIT).await?;
     let location = [(header::LOCATION, format!("/orders/{}", order.id))];
     Ok((StatusCode::CREATED, location, Json(order)))
 }
 
 /// Takes the pieces out of the stock, and inserts the order. The insert fills the names, the prices and the total.
-async fn place_order(shop: &TenantSession, request: CreateOrder) -> odm::Result<Order> {
+async fn place_order(shop: &TenantSession, request: &CreateOrder) -> Result<Order, ApiError> {
     for line in &request.lines {
         let pieces = i64::from(line.quantity);
         let taken = shop
@@ -69,21 +68,21 @@ async fn place_order(shop: &TenantSession, request: CreateOrder) -> odm::Result<
             .when(|p| p.stock().gte(line.quantity))
             .inc(|p| p.stock(), -pieces)
             .await?;
-        if !taken.applied() {
-            return Err(ApiError::SoldOut(line.product).into());
+        if !taken.is_applied() {
+            return Err(ApiError::SoldOut(line.product));
         }
     }
-    let lines = request.lines.into_iter().map(|line| NewOrderLine {
+    let lines = request.lines.iter().map(|line| NewOrderLine {
         product: line.product,
         quantity: line.quantity,
     });
-    shop.insert(NewOrder {
+    let order = shop.insert(NewOrder {
         id: ObjectId::new(),
         customer: request.customer,
         placed: DateTime::now(),
         lines: lines.collect(),
-    })
-    .await
+    });
+    Ok(order.await?)
 }
 
 /// The answer to `GET /orders/{id}`.

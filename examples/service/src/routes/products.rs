@@ -187,7 +187,7 @@ async fn change(
 
 /// Deletes a product with its reviews. A product with orders is an error of the database: `on_delete = restrict`.
 async fn remove(shop: TenantSession, Path(id): Path<ObjectId>) -> Result<StatusCode, ApiError> {
-    match shop.delete::<Product>(id).await?.applied() {
+    match shop.delete::<Product>(id).await?.is_applied() {
         true => Ok(StatusCode::NO_CONTENT),
         false => Err(ApiError::NotFound),
     }

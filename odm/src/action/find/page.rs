@@ -92,6 +92,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             size,
             after: None,
             before: None,
+            has_total: false,
         }
     }
 }
@@ -110,6 +111,9 @@ pub struct Page<T> {
     /// The token for [`FindPage::before`] that reads the previous page; `None` at the beginning. A page that was read by `after`
     /// always has this token.
     pub previous: Option<PageToken>,
+    /// The number of documents on all pages, for a page with [`with_total`](FindPage::with_total).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
 }
 
 /// A query for one page; made by [`Find::page`].
@@ -127,6 +131,7 @@ pub struct FindPage<S, T: Document, P, J> {
     size: u32,
     after: Option<PageToken>,
     before: Option<PageToken>,
+    has_total: bool,
 }
 
 impl<S, T: Document, P, J> FindPage<S, T, P, J> {
@@ -140,6 +145,13 @@ impl<S, T: Document, P, J> FindPage<S, T, P, J> {
     /// changes.
     pub fn before(mut self, token: impl IntoPageToken) -> Self {
         self.before = token.into_page_token();
+        self
+    }
+
+    /// Counts the documents on all pages: [`Page::total`]. The count is a second query, which reads every matching document or index
+    /// entry, so a page with a total costs more than a page of a large result.
+    pub fn with_total(mut self) -> Self {
+        self.has_total = true;
         self
     }
 }
@@ -166,6 +178,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             query_hash: query,
             ..
         } = page_query;
+        let total = match self.has_total {
+            true => Some(self.find.clone().count().await?),
+            false => None,
+        };
         let mut raws = access.find_all(&T::MODEL, page_query.operation).await?;
         let size = usize::try_from(self.size).unwrap_or(usize::MAX);
         let has_more = raws.len() > size;
@@ -201,6 +217,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             items: items.into_iter().collect::<Result<_>>()?,
             next,
             previous,
+            total,
         })
     }
 
@@ -300,6 +317,7 @@ impl<S, T: Document, P, J: Clone> Clone for FindPage<S, T, P, J> {
             size: self.size,
             after: self.after.clone(),
             before: self.before.clone(),
+            has_total: self.has_total,
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::{
     backend::operation::{AggregateOperation, ReadOptions},
     error,
     language::query::{single_field_document, sort_to_raw},
-    model::{decode, document::Document},
+    model::{decode, document::Document, projection::Projection},
+    relation::Joins,
     schema::{Model, Schema},
     session::access::Access,
 };
@@ -152,8 +153,8 @@ pub(super) fn selecting_stages<S: Schema, T: Document, C>(
     Ok(stages)
 }
 
-fn match_stage<S: Schema, T: Document, C>(
-    find: &Find<S, T, T, (), C>,
+pub(super) fn match_stage<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C>(
+    find: &Find<S, T, P, J, C>,
 ) -> Result<Vec<RawDocumentBuf>> {
     if find.access.reads_current_copies() {
         let message = "an aggregate in the database reads the stored copies: leave out `current`, or call `db.wait_for_pending()` first";

@@ -58,6 +58,8 @@ pub(crate) struct UpdateOperators {
     /// The conditions that the enums around written places have the right variant.
     variant_conditions: Vec<FilterNode>,
     error: Option<Error>,
+    /// Whether the changes may be empty: the values of a patch are optional.
+    allows_no_changes: bool,
     /// The changes that a hook added: the new value of a path, or `None` to remove the field.
     hook_changes: Vec<(String, Option<RawBson>)>,
 }
@@ -315,6 +317,14 @@ impl UpdateOperators {
         self.operators.retain(|(_, fields)| !fields.is_empty());
     }
 
+    pub(super) fn allow_no_changes(&mut self) {
+        self.allows_no_changes = true;
+    }
+
+    pub(super) fn allows_no_changes(&self) -> bool {
+        self.allows_no_changes
+    }
+
     /// Whether no change was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.operators.is_empty() && self.error.is_none()
@@ -340,7 +350,7 @@ impl UpdateOperators {
         if self.operators.is_empty() {
             return Err(Error::new(
                 ErrorKind::Invalid,
-                "the update has no changes: add `set`, `inc`, `push`, …",
+                "the update has no changes: add `set`, `inc`, `push`, …, or use `apply` or `set_some`, which may have no values",
             ));
         }
         let mut update = RawDocumentBuf::new();

@@ -15,7 +15,7 @@ use crate::{
     Error, ErrorKind, Result,
     action::{
         explain::ExplainWrite,
-        target::{ErasedTarget, TargetKind, decode_id, to_raw},
+        target::{ErasedTarget, TargetKind, WriteTarget, decode_id, to_raw},
     },
     backend::{BoxFuture, operation},
     error,
@@ -55,7 +55,7 @@ pub enum UpdateOutput {
 impl UpdateOutput {
     pub(in crate::action) fn is_applied(&self) -> bool {
         match self {
-            Self::Counted(counts) => counts.applied(),
+            Self::Counted(counts) => counts.is_applied(),
             Self::Found(document) => document.is_some(),
         }
     }
@@ -125,11 +125,20 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         })
     }
 
-    /// Runs the update with the hooks of the model.
+    /// Runs the update with the hooks of the model. An update whose patches have no values reads instead.
     pub(in crate::action) fn run_update(
         self,
         form: UpdateForm,
     ) -> BoxFuture<'static, Result<UpdateOutput>> {
+        if self.is_unchanged() {
+            return Box::pin(async move {
+                let found = find_unchanged(&self.access, &self.target, &form).await?;
+                match self.target.only_id() {
+                    Some(id) if !found.is_applied() => Err(error::not_found::<T>(id)),
+                    _ => Ok(found),
+                }
+            });
+        }
         if T::HAS_HOOKS {
             return self.run_with_hooks(form);
         }
@@ -157,7 +166,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         access: Access,
         form: UpdateForm,
     ) -> Result<UpdateOutput> {
-        let is_many = matches!(form, UpdateForm::Count) && self.target.id().is_none();
+        let is_many = matches!(form, UpdateForm::Count) && !self.target.has_key();
         let mut changes = hook::Changes {
             selection: self.target.to_selection(&access, is_many)?,
             operators: std::mem::take(&mut self.changes),
@@ -192,6 +201,37 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         })
         .await
     }
+}
+
+/// Finds the documents of an update without changes.
+pub(in crate::action) async fn find_unchanged<T: Document, K: TargetKind>(
+    access: &Access,
+    target: &WriteTarget<T, K>,
+    form: &UpdateForm,
+) -> Result<UpdateOutput> {
+    let condition = target.full_condition().map_err(error::of_model::<T>)?;
+    let filter = to_raw(&T::MODEL, &condition)?;
+    let UpdateForm::FindAndModify { projection, .. } = form else {
+        let count = operation::CountOperation {
+            collection: T::COLLECTION.into(),
+            filter,
+            limit: target.has_key().then_some(1),
+            options: Default::default(),
+        };
+        let matched = access.count(&T::MODEL, count).await?;
+        let modified = 0;
+        return Ok(UpdateOutput::Counted(Updated { matched, modified }));
+    };
+    let find = operation::FindOperation {
+        collection: T::COLLECTION.into(),
+        filter,
+        projection: projection.clone(),
+        sort: target.to_erased().map_err(error::of_model::<T>)?.sort,
+        limit: Some(1),
+        options: Default::default(),
+    };
+    let found = access.find_all(&T::MODEL, find).await?.pop();
+    Ok(UpdateOutput::Found(found))
 }
 
 /// An update without the type of the model, ready to run.
@@ -290,7 +330,7 @@ impl PreparedUpdate {
         if requirements.any(|requirement| matches!(requirement.reason, RequirementReason::Null(_)))
         {
             let counts = self.update_and_count(false).await?;
-            return Ok(Some(counts).filter(|counts| counts.applied()));
+            return Ok(Some(counts).filter(|counts| counts.is_applied()));
         }
         self.ensure_requirements(&self.access, &FilterNode::All)
             .await?;
@@ -444,7 +484,7 @@ impl PreparedUpdate {
             let counts = self
                 .update_and_count_in(&access, &documents.0, multi)
                 .await?;
-            if counts.applied() {
+            if counts.is_applied() {
                 self.check_outcome(outcome_check, &access, documents)
                     .await?;
             }

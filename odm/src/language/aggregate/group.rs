@@ -4,15 +4,20 @@ use std::marker::PhantomData;
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{NumericResult, SingleValuePlace, Summable};
+use super::{GroupedPlace, NumericResult, Summable};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::Direction,
     language::{
         field::{Ordered, Path, Place, SameScope},
-        query::{Brackets, Sort, append_field, single_field_document},
+        query::{
+            Brackets, Filter, IntoValue, Sort, append_field, field_test, single_field_document,
+        },
     },
-    model::{decode, document::Document},
+    model::{
+        decode,
+        document::{Document, Stored},
+    },
 };
 
 /// The documents of a group, for [`GroupBy::select`](crate::action::GroupBy::select). The methods return aggregates.
@@ -24,7 +29,7 @@ impl<T: Document> Group<T> {
         Self(PhantomData)
     }
 
-    /// Counts the documents of the group.
+    /// Counts the documents of the group. In a group by the elements of an array, counts the elements.
     #[must_use]
     pub fn count(&self) -> Aggregate<T, u64> {
         let accumulator = single_field_document("$sum", 1);
@@ -37,7 +42,7 @@ impl<T: Document> Group<T> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, <K::Inner as Summable>::Sum>
     where
-        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
+        K: GroupedPlace<Scope: SameScope<T>, Inner: Summable>,
     {
         Aggregate::of_field("$sum", &field(T::fields()), |value| {
             NumericResult::from_bson(value.unwrap_or(RawBsonRef::Int32(0)))
@@ -50,7 +55,7 @@ impl<T: Document> Group<T> {
         field: impl FnOnce(T::Fields) -> K,
     ) -> Aggregate<T, Option<<K::Inner as Summable>::Mean>>
     where
-        K: SingleValuePlace<Scope: SameScope<T>, Inner: Summable>,
+        K: GroupedPlace<Scope: SameScope<T>, Inner: Summable>,
     {
         Aggregate::of_field("$avg", &field(T::fields()), |value| {
             value.map(NumericResult::from_bson).transpose()
@@ -60,7 +65,7 @@ impl<T: Document> Group<T> {
     /// Computes the least value of a field, or `None` without any value. Null and missing values do not count.
     pub fn min<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
+        K: GroupedPlace<Scope: SameScope<T>, Inner: Ordered>,
     {
         Aggregate::of_field("$min", &field(T::fields()), decode_stored)
     }
@@ -68,15 +73,13 @@ impl<T: Document> Group<T> {
     /// Computes the greatest value of a field, or `None` without any value. Null and missing values do not count.
     pub fn max<K>(&self, field: impl FnOnce(T::Fields) -> K) -> Aggregate<T, Option<K::Inner>>
     where
-        K: SingleValuePlace<Scope: SameScope<T>, Inner: Ordered>,
+        K: GroupedPlace<Scope: SameScope<T>, Inner: Ordered>,
     {
         Aggregate::of_field("$max", &field(T::fields()), decode_stored)
     }
 }
 
-fn decode_stored<V: crate::model::document::Stored>(
-    value: Option<RawBsonRef<'_>>,
-) -> Result<Option<V>> {
+fn decode_stored<V: Stored>(value: Option<RawBsonRef<'_>>) -> Result<Option<V>> {
     let value = value.map(RawBson::from);
     value.as_ref().map(decode::decode_value).transpose()
 }
@@ -110,7 +113,7 @@ impl<T, V> Aggregate<T, V> {
     fn of_field(operator: &str, place: &impl Place, read: DecodeValue<V>) -> Self {
         let path = place.path();
         let calculate = path
-            .to_expression()
+            .to_unwound_expression()
             .and_then(|field| single_field_document(operator, field));
         Self {
             path: Some(path),
@@ -126,6 +129,54 @@ impl<T, V> Aggregate<T, V> {
     /// Orders groups by this aggregate, greatest first.
     pub fn desc(&self) -> Sort<Groups<T>> {
         order_groups(self.column_name(), Direction::Descending)
+    }
+
+    /// Keeps the groups in which the aggregate equals the value.
+    pub fn eq(&self, value: impl IntoValue<V>) -> Filter<Groups<T>>
+    where
+        V: Stored,
+    {
+        self.having("$eq", value.into_value())
+    }
+
+    /// Keeps the groups in which the aggregate is greater than the value.
+    pub fn gt(&self, value: impl IntoValue<V>) -> Filter<Groups<T>>
+    where
+        V: Stored + Ordered,
+    {
+        self.having("$gt", value.into_value())
+    }
+
+    /// Keeps the groups in which the aggregate is greater than the value or equal.
+    pub fn gte(&self, value: impl IntoValue<V>) -> Filter<Groups<T>>
+    where
+        V: Stored + Ordered,
+    {
+        self.having("$gte", value.into_value())
+    }
+
+    /// Keeps the groups in which the aggregate is less than the value.
+    pub fn lt(&self, value: impl IntoValue<V>) -> Filter<Groups<T>>
+    where
+        V: Stored + Ordered,
+    {
+        self.having("$lt", value.into_value())
+    }
+
+    /// Keeps the groups in which the aggregate is less than the value or equal.
+    pub fn lte(&self, value: impl IntoValue<V>) -> Filter<Groups<T>>
+    where
+        V: Stored + Ordered,
+    {
+        self.having("$lte", value.into_value())
+    }
+
+    fn having(&self, operator: &'static str, value: Result<RawBson>) -> Filter<Groups<T>> {
+        field_test(
+            &Path::ROOT.append_name(&self.column_name()),
+            operator,
+            value,
+        )
     }
 
     fn column_name(&self) -> String {
@@ -179,6 +230,10 @@ pub trait Aggregates<T>: Send + Sync + 'static {
     #[doc(hidden)]
     fn append_to(&self, stage: &mut RawDocumentBuf) -> Result<()>;
 
+    /// Ensures that the stages before the group unwind each array on the paths of the aggregates.
+    #[doc(hidden)]
+    fn ensure_unwound(&self, arrays: &[String]) -> Result<()>;
+
     /// Decodes the results of a group.
     #[doc(hidden)]
     fn decode_group(&self, group: &RawDocument) -> Result<Self::Values>;
@@ -194,6 +249,18 @@ impl<T: 'static, V: Send + 'static> Aggregates<T> for Aggregate<T, V> {
 
     fn append_to(&self, stage: &mut RawDocumentBuf) -> Result<()> {
         append_field(stage, &self.column_name(), self.calculate.clone()?)
+    }
+
+    fn ensure_unwound(&self, arrays: &[String]) -> Result<()> {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        if nested_arrays(path).all(|(array, nesting)| has_array(arrays, array, nesting)) {
+            return Ok(());
+        }
+        let message = "the aggregate is over the elements of an array that is not part of the key of the group: group by a field of \
+                       the elements, or add the key `p.array().each()`";
+        Err(Error::new(ErrorKind::Invalid, message).with_path(path.to_string()))
     }
 
     fn decode_group(&self, group: &RawDocument) -> Result<V> {
@@ -220,6 +287,12 @@ macro_rules! aggregates {
                 Ok(())
             }
 
+            fn ensure_unwound(&self, arrays: &[String]) -> Result<()> {
+                let ($($name,)+) = self;
+                $($name.ensure_unwound(arrays)?;)+
+                Ok(())
+            }
+
             fn decode_group(&self, group: &RawDocument) -> Result<Self::Values> {
                 let ($($name,)+) = self;
                 Ok(($($name.decode_group(group)?,)+))
@@ -234,11 +307,12 @@ aggregates!(a 0 A, b 1 B, c 2 C, d 3 D);
 aggregates!(a 0 A, b 1 B, c 2 C, d 3 D, e 4 E);
 aggregates!(a 0 A, b 1 B, c 2 C, d 3 D, e 4 E, f 5 F);
 
-/// The key of groups: a field with a single value, or a tuple of fields.
+/// The key of groups: a field with a single value, a field of the elements of an array, a [`DateBucket`](super::DateBucket), or
+/// a tuple of these.
 #[diagnostic::on_unimplemented(
     message = "documents of `{T}` cannot be grouped by `{Self}`",
     label = "expected a field with a single value, or a tuple of up to four",
-    note = "group by fields with a single value; for the elements of an array use a `pipeline` with `$unwind`",
+    note = "group by fields with a single value, or by the elements of an array, `p.tags().each()`; group dates by `p.when().by_day(\"UTC\")`",
     note = "a field with serde's `default` cannot be a key, as a stored document may lack the field"
 )]
 pub trait GroupKey<T>: Send + Sync {
@@ -248,6 +322,10 @@ pub trait GroupKey<T>: Send + Sync {
     /// Returns the expression of the key in the `$group` stage.
     #[doc(hidden)]
     fn key_expression(&self) -> Result<RawBson>;
+
+    /// Appends the paths of the arrays with an element for each key, from the outermost array on.
+    #[doc(hidden)]
+    fn append_arrays(&self, arrays: &mut Vec<String>);
 
     /// Decodes the key of a group.
     #[doc(hidden)]
@@ -264,7 +342,7 @@ fn with_field_path(error: Error, path: Option<&Path>) -> Error {
 #[diagnostic::do_not_recommend]
 impl<T, K> GroupKey<T> for K
 where
-    K: SingleValuePlace<Scope: SameScope<T>> + Send + Sync,
+    K: GroupedPlace<Scope: SameScope<T>> + Send + Sync,
     K::Value: Send + 'static,
 {
     type Value = K::Value;
@@ -272,15 +350,45 @@ where
     fn key_expression(&self) -> Result<RawBson> {
         // Put missing values into the group of null, also for a part of a key.
         let mut or_null = RawArrayBuf::new();
-        or_null.push(self.path().to_expression()?);
+        or_null.push(self.path().to_unwound_expression()?);
         or_null.push(RawBson::Null);
         Ok(single_field_document("$ifNull", or_null)?.into())
+    }
+
+    fn append_arrays(&self, arrays: &mut Vec<String>) {
+        append_traversed_arrays(&self.path(), arrays);
     }
 
     fn decode_key(&self, key: RawBsonRef<'_>) -> Result<K::Value> {
         decode::decode_value(&RawBson::from(key))
             .map_err(|error| with_field_path(error, Some(&self.path())))
     }
+}
+
+/// Appends the arrays on the path that the list does not have: two keys of one element unwind an array once.
+pub(super) fn append_traversed_arrays(path: &Path, arrays: &mut Vec<String>) {
+    for (array, nesting) in nested_arrays(path) {
+        if !has_array(arrays, array, nesting) {
+            arrays.push(array.to_owned());
+        }
+    }
+}
+
+/// Returns the arrays on the path, each with the number of unwinds: arrays of arrays have the same path.
+fn nested_arrays(path: &Path) -> impl Iterator<Item = (&str, usize)> {
+    path.traversed_arrays()
+        .enumerate()
+        .map(|(position, array)| {
+            let earlier = path.traversed_arrays().take(position);
+            (
+                array,
+                1 + earlier.filter(|earlier| *earlier == array).count(),
+            )
+        })
+}
+
+fn has_array(arrays: &[String], array: &str, nesting: usize) -> bool {
+    arrays.iter().filter(|listed| *listed == array).count() >= nesting
 }
 
 macro_rules! keys {
@@ -294,6 +402,11 @@ macro_rules! keys {
                 let mut parts = RawDocumentBuf::new();
                 $(append_field(&mut parts, $part, $name.key_expression()?)?;)+
                 Ok(parts.into())
+            }
+
+            fn append_arrays(&self, arrays: &mut Vec<String>) {
+                let ($($name,)+) = self;
+                $($name.append_arrays(arrays);)+
             }
 
             fn decode_key(&self, key: RawBsonRef<'_>) -> Result<Self::Value> {

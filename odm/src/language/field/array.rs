@@ -223,7 +223,7 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     ///     .update::<Post>(7)
     ///     .set(|p| p.comments().first_matching(|c| c.votes().lt(0) & c.hidden().eq(false)).hidden(), true)
     ///     .await?
-    ///     .applied();
+    ///     .is_applied();
     /// # let _ = hidden;
     /// # Ok(())
     /// # }
@@ -241,9 +241,10 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
         FromPath::from_path(self.path.first_matching_element(condition))
     }
 
-    /// Returns the fields of any element, for names that an array operator has too.
-    pub fn each(&self) -> &T::Fields<M, R, shape::Many> {
-        &self.each
+    /// Returns the fields of any element, for names that an array operator has too. As the key of
+    /// [`group_by`](crate::action::Find::group_by), each element is in a group.
+    pub fn each(&self) -> T::Fields<M, R, shape::Many> {
+        FromPath::from_path(self.path.any_element())
     }
 }
 

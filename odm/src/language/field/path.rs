@@ -24,6 +24,8 @@ pub struct Path {
     beside_tag: bool,
     /// The array steps in the path, with their byte positions in the text.
     steps: Vec<(usize, PathStep)>,
+    /// The arrays that the path traverses by any element: the byte positions of their ends in the text.
+    arrays: Vec<usize>,
     /// The nullable places on the path, with the byte positions of their ends in the text.
     holders: Vec<(usize, NullableKind)>,
     /// The path selects elements of an overflow array, which may be spilled.
@@ -84,6 +86,7 @@ impl Path {
         only_where: None,
         beside_tag: false,
         steps: Vec::new(),
+        arrays: Vec::new(),
         holders: Vec::new(),
         may_spill: false,
         array: ArrayPosition::No,
@@ -102,6 +105,7 @@ impl Path {
                 only_where: self.only_where.clone(),
                 beside_tag: false,
                 steps: self.steps.clone(),
+                arrays: self.arrays.clone(),
                 holders: self.holders.clone(),
                 may_spill: self.may_spill,
                 array: self.array.below_position(),
@@ -187,6 +191,7 @@ impl Path {
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: self.steps.clone(),
+            arrays: self.arrays.clone(),
             holders: self.holders.clone(),
             may_spill: self.may_spill,
             array: self.array.below_position(),
@@ -300,6 +305,26 @@ impl Path {
         Ok(format!("${dotted}"))
     }
 
+    /// Returns the path as an expression over documents whose arrays on the path are unwound.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`to_expression`](Self::to_expression).
+    pub(crate) fn to_unwound_expression(&self) -> Result<String> {
+        let is_element = |(_, step): &(usize, PathStep)| matches!(step, PathStep::Element);
+        if !self.arrays.is_empty() && self.steps.iter().all(is_element) {
+            self.ensure_not_in_variant()?;
+            return Ok(format!("${}", self.dotted()?));
+        }
+        self.to_expression()
+    }
+
+    /// Returns the paths of the arrays that the path traverses by any element, from the outermost array on.
+    pub(crate) fn traversed_arrays(&self) -> impl Iterator<Item = &str> {
+        let ends = self.arrays.iter();
+        ends.map(|end| self.dotted.get(..*end).unwrap_or_default())
+    }
+
     /// Marks the place as an array.
     ///
     /// Queries traverse an array on the path, but not an array that is an element of an array, which needs a step of its own.
@@ -326,6 +351,7 @@ impl Path {
             array: ArrayPosition::Any,
             ..self.clone()
         };
+        path.arrays.push(self.dotted.len());
         if self.array == ArrayPosition::Inner {
             path.steps.push((self.dotted.len(), PathStep::Element));
             path.array = ArrayPosition::Element;
@@ -373,6 +399,9 @@ impl Path {
             *at += shift;
         }
         for (end, _) in &mut path.holders {
+            *end += shift;
+        }
+        for end in &mut path.arrays {
             *end += shift;
         }
         path
@@ -482,6 +511,7 @@ impl Path {
             only_where: self.only_where.clone(),
             beside_tag: false,
             steps: steps(&self.steps[..nth], 0),
+            arrays: Vec::new(),
             // Queries do not use nullable places.
             holders: Vec::new(),
             may_spill: false,
@@ -492,6 +522,7 @@ impl Path {
         let inner = Self {
             dotted: Cow::Owned(rest[dot..].to_owned()),
             steps: steps(&self.steps[nth + 1..], at + dot),
+            arrays: Vec::new(),
             holders: Vec::new(),
             ..self.clone()
         };

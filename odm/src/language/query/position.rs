@@ -84,7 +84,7 @@ fn all_of(mut nodes: Vec<FilterNode>) -> FilterNode {
     }
 }
 
-fn value_at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
+pub(super) fn value_at<'d>(document: &'d RawDocument, path: &str) -> Option<RawBsonRef<'d>> {
     let mut value = RawBsonRef::Document(document);
     for step in path.split('.') {
         value = match value {

@@ -127,6 +127,10 @@ enum ElementKind {
 }
 
 /// A condition, simplified for elements of one kind.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a value is taken apart at once, and a box would cost an allocation for each condition"
+)]
 enum Simplified {
     Always,
     Never,

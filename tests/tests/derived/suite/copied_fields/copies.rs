@@ -749,7 +749,7 @@ pub async fn a_transaction_includes_fan_outs(fixture: Fixture) {
     shop(&db).await;
     db.insert(line(1, 1)).await.unwrap();
     let seen = db
-        .transaction(|tx| async move {
+        .transaction(async |tx| -> odm::Result<_> {
             tx.update::<Host>(1).set(|h| h.name(), "web").await?;
             tx.insert(line(2, 1)).await?;
             Ok((

@@ -197,13 +197,13 @@ pub async fn an_unchanged_value_starts_no_fan_out(fixture: Fixture) {
     );
     recorder.clear();
     let same = db.update::<Host>(1).set(|h| h.ipaddr(), "10.0.0.1").await;
-    assert!(same.unwrap().applied());
+    assert!(same.unwrap().is_applied());
     let mixed = db
         .update::<Host>(1)
         .set(|h| h.place().city(), "Bern")
         .set(|h| h.place().room(), 2)
         .inc(|h| h.load(), 0.5);
-    assert!(mixed.await.unwrap().applied());
+    assert!(mixed.await.unwrap().is_applied());
     let moved = Place {
         city: "Bern".into(),
         room: 3,

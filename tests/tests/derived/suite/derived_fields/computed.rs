@@ -553,7 +553,7 @@ pub async fn inexpressible_updates_use_a_transaction(fixture: Fixture) {
         .returning_after()
         .await;
     if fixture.backend().capabilities().transactions {
-        assert!(first.unwrap().applied());
+        assert!(first.unwrap().is_applied());
         assert_eq!(bits.unwrap().matched, 2);
         all_applied(&bulk.unwrap());
         let returned = returned.unwrap();

@@ -467,7 +467,7 @@ pub async fn recomputed_latest_list_includes_concurrent_change(fixture: Fixture)
                 close(&tx, 4).await?;
                 is_open.notify_one();
                 tokio::time::sleep(Duration::from_millis(200)).await;
-                Ok(())
+                Ok::<_, odm::Error>(())
             }
         }),
         async {

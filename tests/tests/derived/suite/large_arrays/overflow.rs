@@ -270,7 +270,7 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
             .push(|b| b.customers_purchased(), "x")
             .await
             .unwrap();
-        assert!(!refused.applied());
+        assert!(!refused.is_applied());
         let done = db
             .update::<Book>(id)
             .when(|b| b.copies().eq(0))
@@ -278,7 +278,7 @@ pub async fn a_push_is_part_of_its_update(fixture: Fixture) {
             .inc(|b| b.copies(), 1)
             .await
             .unwrap();
-        assert!(done.applied());
+        assert!(done.is_applied());
         let after = db
             .update::<Book>(id)
             .push(|b| b.customers_purchased(), "y")
@@ -350,7 +350,7 @@ pub async fn pull_removes_resident_and_spilled_elements(fixture: Fixture) {
             let pull = db
                 .update::<Book>(id)
                 .pull(|b| b.customers_purchased(), user(number));
-            assert!(pull.await.unwrap().applied());
+            assert!(pull.await.unwrap().is_applied());
         }
         expected.retain(|other| *other != user(number));
         assert_eq!(customers(&db, 2).await, expected);
@@ -497,7 +497,7 @@ pub async fn an_array_is_replaced(fixture: Fixture) {
                 .set(|b| b.customers_purchased(), users(0..90))
                 .await
                 .unwrap();
-            assert!(!unmatched.applied());
+            assert!(!unmatched.is_applied());
         }
         assert_eq!(db.get::<Book>(id).await.unwrap().copies, 8);
     }

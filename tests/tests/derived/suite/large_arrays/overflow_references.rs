@@ -263,7 +263,7 @@ pub async fn every_update_maintains_inverses(fixture: Fixture) {
     // An update with a condition that does not match changes neither the references nor the inverses.
     let kept = db.update::<User>(1).when(|u| u.writes().lt(0));
     let kept = kept.set(|u| u.follows(), refs(1..=9)).await.unwrap();
-    assert!(!kept.applied(), "{kept:?}");
+    assert!(!kept.is_applied(), "{kept:?}");
     // An update of a missing document changes neither references nor inverses.
     let nobody = db.update_many::<User>(|u| u.id().eq(99));
     let nobody = nobody.push(|u| u.follows(), Ref::new(8)).await.unwrap();

@@ -196,7 +196,7 @@ pub async fn large_additions_append_new_elements(fixture: Fixture) {
             let add = db
                 .update::<Book>(id)
                 .add_each_to_set(|b| b.customers_purchased(), users(twice));
-            assert!(add.inc(|b| b.copies(), 1).await.unwrap().applied());
+            assert!(add.inc(|b| b.copies(), 1).await.unwrap().is_applied());
             for new in users(numbers) {
                 if !expected.contains(&new) {
                     expected.push(new);

@@ -257,7 +257,7 @@ pub async fn a_rejected_array_change_rejects_the_update(fixture: Fixture) {
             .when(|j| j.entries().eq(1_000))
             .push_each(|j| j.words(), many)
             .push_each(|j| j.marks(), (0..40).map(mark));
-        assert!(!not_so.await.unwrap().applied());
+        assert!(!not_so.await.unwrap().is_applied());
         assert_eq!(all_elements(&db, id).await, equal_elements(before.clone()));
         let count = before.count() as i64;
         assert_eq!(db.get::<Journal>(id).await.unwrap().entries, count);

@@ -353,7 +353,7 @@ pub async fn elements_within_the_limit_stay_resident(fixture: Fixture) {
     let add = db
         .update::<Shelf>(1)
         .add_each_to_set(|s| s.titles(), names(900));
-    assert!(add.await.unwrap().applied());
+    assert!(add.await.unwrap().is_applied());
     let shelf = db.get::<Shelf>(1).await.unwrap();
     assert_eq!(shelf.titles.resident(), names(900));
     let outliers = db.find::<Shelf>().filter(|s| s.titles().has_more());

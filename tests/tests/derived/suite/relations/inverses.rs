@@ -233,7 +233,7 @@ pub async fn an_update_moves_and_removes_inverse_entries(fixture: Fixture) {
         .set(|t| t.owner(), Ref::new("carol"))
         .await
         .unwrap();
-    assert!(!outcome.applied());
+    assert!(!outcome.is_applied());
     assert_eq!(tasks_of(&db, "bob").await, [1]);
     let moved = db
         .update_many::<Task>(|_| Filter::all())

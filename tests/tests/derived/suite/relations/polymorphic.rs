@@ -380,7 +380,7 @@ macro_rules! representations {
                 if !db.backend().capabilities().transactions {
                     return;
                 }
-                let name = db.transaction(|tx| async move {
+                let name = db.transaction(async |tx| -> odm::Result<_> {
                     tx.insert(User { id: 7, name: "new".into() }).await?;
                     tx.update::<Asset>(3).set(|a| a.owner(), of_user(7)).await?;
                     let asset = tx.find::<Asset>().filter(|a| a.id().eq(3));

@@ -105,7 +105,7 @@ pub async fn a_reference_moves_twice_in_one_transaction(fixture: Fixture) {
     if !fixture.backend().capabilities().transactions {
         return fixture.cleanup().await;
     }
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<_> {
         for id in [2, 1] {
             let moved = tx.update::<Task>(1).set(|t| t.owner(), Some(Ref::new(id)));
             assert_eq!(moved.await?, expected_counts(1, 1));

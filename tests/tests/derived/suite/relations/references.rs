@@ -486,7 +486,7 @@ pub async fn references_across_scopes_and_soft_deletes(fixture: Fixture) {
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Dangling);
     let restored = acme.restore::<Note>(2);
     let restored = restored.set(|n| n.folder(), Some(Ref::new(2))).await;
-    assert!(restored.unwrap().applied());
+    assert!(restored.unwrap().is_applied());
     assert_eq!((listed(1).await, listed(2).await), (vec![1], vec![3, 2]));
     let moved = acme
         .update::<Note>(1)

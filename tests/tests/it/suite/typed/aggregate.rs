@@ -486,7 +486,7 @@ pub async fn aggregates_in_a_transaction_see_its_writes(fixture: Fixture) {
         return;
     }
     let in_transaction = db
-        .transaction(|tx| async move {
+        .transaction(async |tx| -> odm::Result<_> {
             tx.insert(sale(100)).await?;
             let sum = tx.find::<Sale>().sum(|s| s.bytes()).await?;
             let shops = tx.find::<Sale>().distinct(|s| s.shop()).await?.len();

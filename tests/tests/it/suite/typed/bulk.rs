@@ -331,7 +331,7 @@ pub async fn a_bulk_in_a_transaction_is_atomic(fixture: Fixture) {
             .await?
             .into_result()?;
         assert_eq!(results(&report), "+++-+");
-        Ok(())
+        Ok::<_, odm::Error>(())
     };
     db.transaction(work).await.unwrap();
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 2);

@@ -403,7 +403,7 @@ pub async fn edits_work_in_transactions(fixture: Fixture) {
         post.votes += 1;
         tx.save(&mut post).await?;
         tx.modify::<Post>(1, |p| p.votes += 1).await?;
-        Ok(())
+        Ok::<_, odm::Error>(())
     };
     db.transaction(work).await.unwrap();
     assert_eq!(db.get::<Post>(1).await.unwrap().votes, 3);

@@ -338,7 +338,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         )
         .await
         .unwrap();
-    assert!(done.applied());
+    assert!(done.is_applied());
     assert_eq!(votes(&db, 1).await, [1, 2, 17]);
     assert_eq!(db.get::<Thread>(1).await.unwrap().comments[2].tags, ["hot"]);
     // Only the first of several matching elements changes, with the elements inside.
@@ -372,7 +372,7 @@ pub async fn the_first_element_is_updated(fixture: Fixture) {
         )
         .await
         .unwrap();
-    assert!(!nothing.applied());
+    assert!(!nothing.is_applied());
     // `update_many` changes the first matching element in each document, and skips documents without a matching element.
     let done = db
         .update_many::<Thread>(|_| odm::Filter::all())
@@ -431,7 +431,7 @@ pub async fn missing_elements_differ_from_missing_documents(fixture: Fixture) {
     db.insert(stored.clone()).await.unwrap();
     let jane = |t: odm::Fields<Thread>| t.comments().first_matching(|c| c.who().eq("jane")).votes();
     let update = |id: i64| db.update::<Thread>(id).set(jane, 1);
-    assert!(!update(1).await.unwrap().applied());
+    assert!(!update(1).await.unwrap().is_applied());
     let error = update(2).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 
@@ -515,14 +515,14 @@ pub async fn ambiguous_first_matching_is_an_error(fixture: Fixture) {
         .add_to_set(|t| t.voters(), "zoe")
         .await
         .unwrap();
-    assert!(done.applied());
+    assert!(done.is_applied());
     assert_eq!(votes(&db, 1).await, [0, 5]);
     let second = by_id()
         .set(jane, 6)
         .when(|t| t.voters().excludes("zoe"))
         .await
         .unwrap();
-    assert!(!second.applied());
+    assert!(!second.is_applied());
 }
 
 /// The maximum length of an inner array is checked for the changed elements only.
@@ -703,7 +703,7 @@ pub async fn concurrent_pushes_keep_the_best(fixture: Fixture) {
         })
         .collect();
     for task in tasks {
-        assert!(task.await.unwrap().applied());
+        assert!(task.await.unwrap().is_applied());
     }
     assert_eq!(
         who(&db.get::<Thread>(1).await.unwrap().latest),

@@ -362,7 +362,7 @@ pub async fn documents_are_found_together_and_alone(fixture: Fixture) {
 
     // Counts in a transaction respect the variant.
     if db.backend().capabilities().transactions {
-        let counts = db.transaction(|tx| async move {
+        let counts = db.transaction(async |tx| -> odm::Result<_> {
             tx.insert(circle(7, 7.0)).await?;
             tx.update_many::<Square>(|_| Filter::all())
                 .set(|s| s.side(), 1.0)
@@ -549,8 +549,8 @@ pub async fn shared_fields_update_all_variants(fixture: Fixture) {
         db.update::<Shape>(id)
             .inc(|s| s.circle(|c| c.radius()), 1.0)
     };
-    assert!(grow(2).await.unwrap().applied());
-    assert!(!grow(4).await.unwrap().applied());
+    assert!(grow(2).await.unwrap().is_applied());
+    assert!(!grow(4).await.unwrap().is_applied());
     assert_eq!(db.get::<Circle>(2).await.unwrap().radius, 3.0 - 0.0);
     assert!(read_raw(&db, 4).await.get("radius").unwrap().is_none());
     let given = db

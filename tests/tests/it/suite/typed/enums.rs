@@ -137,18 +137,18 @@ macro_rules! representations {
                     .inc(|o| o.payment().invoice(|i| i.due()), 1)
                     .set(|o| o.second(), card("second"));
                 for (id, applies) in [(1, false), (2, true), (3, false)] {
-                    assert_eq!(second(id).await.unwrap().applied(), applies, "{id}");
+                    assert_eq!(second(id).await.unwrap().is_applied(), applies, "{id}");
                 }
                 assert!(second(4).await.unwrap_err().is_not_found());
                 let done = db.update::<Order>(1)
                     .set(|o| o.parts().at(1).invoice(|i| i.number()), "8")
                     .set(|o| o.parts().at(0).card(|c| c.note()), "n")
                     .await;
-                assert!(done.unwrap().applied());
+                assert!(done.unwrap().is_applied());
                 let done = db.update::<Order>(2).set(|o| o.parts().at(1).invoice(|i| i.number()), "8").await;
-                assert!(!done.unwrap().applied());
+                assert!(!done.unwrap().is_applied());
                 let done = db.update::<Order>(2).pull_where(|o| o.parts(), |x| x.card(|c| c.number().eq("1"))).await;
-                assert!(done.unwrap().applied());
+                assert!(done.unwrap().is_applied());
                 db.update::<Order>(3).set(|o| o.payment(), invoice("9")).push(|o| o.parts(), Payment::Cash).await.unwrap();
 
                 let second = Some(card("second"));
@@ -174,7 +174,7 @@ macro_rules! representations {
                                 0 => {
                                     let payments = [invoice("i"), Payment::Cash, card("c")];
                                     let done = update.set(|o| o.payment(), &payments[n % 3]).await;
-                                    assert!(done.unwrap().applied());
+                                    assert!(done.unwrap().is_applied());
                                 }
                                 1 => {
                                     update.set(|o| o.payment().card(|c| c.note()), "n").await.unwrap();

@@ -207,7 +207,7 @@ pub async fn elements_can_be_compared_by_index(fixture: Fixture) {
         .set(|c| c.branch(), "west")
         .await
         .unwrap();
-    assert!(!done.applied());
+    assert!(!done.is_applied());
     let deleted = db
         .delete_many::<Club>(|c| c.member().len().gt(2))
         .await

@@ -1,4 +1,4 @@
-use odm::{Filter, Pattern, backend::operation};
+use odm::{Document, Filter, Pattern, backend::operation};
 
 use crate::{
     Fixture,
@@ -140,6 +140,54 @@ pub async fn prefixes_and_patterns(fixture: Fixture) {
         [0_i64; 0]
     );
     assert_eq!(ids(&db, |p| p.tags().starts_with("ru")).await, [1, 4]);
+}
+
+pub async fn texts_without_case_and_parts_of_texts(fixture: Fixture) {
+    let db = blog(&fixture).await;
+    let none = [0_i64; 0];
+    db.insert(Post::new(6, "Émile.*", &["Rust"])).await.unwrap();
+    assert_eq!(
+        ids(&db, |p| p.author().eq_ignore_case("ALEX")).await,
+        [1, 2]
+    );
+    // The whole text, and no pattern.
+    assert_eq!(ids(&db, |p| p.author().eq_ignore_case("ale")).await, none);
+    assert_eq!(ids(&db, |p| p.author().eq_ignore_case("a.ex")).await, none);
+    assert_eq!(
+        ids(&db, |p| p.author().eq_ignore_case("éMILE.*")).await,
+        [6]
+    );
+    assert_eq!(
+        ids(&db, |p| p.author().starts_with_ignore_case("aLE")).await,
+        [1, 2, 3]
+    );
+    assert_eq!(
+        ids(&db, |p| p.author().starts_with_ignore_case("lex")).await,
+        none
+    );
+    assert_eq!(
+        ids(&db, |p| p.author().contains_text("lex")).await,
+        [1, 2, 3]
+    );
+    assert_eq!(ids(&db, |p| p.author().contains_text("LEX")).await, none);
+    assert_eq!(ids(&db, |p| p.author().contains_text("e.*")).await, [6]);
+    assert_eq!(ids(&db, |p| p.subtitle().contains_text("con")).await, [2]);
+    // In an array, any element matches.
+    assert_eq!(
+        ids(&db, |p| p.tags().eq_ignore_case("RUST")).await,
+        [1, 4, 6]
+    );
+    // Every type of text is an argument.
+    let text = String::from("alex");
+    for filter in [
+        Post::fields().author().starts_with(&text),
+        Post::fields().author().starts_with(text.clone()),
+        Post::fields()
+            .author()
+            .starts_with(std::borrow::Cow::Borrowed("alex")),
+    ] {
+        assert_eq!(ids(&db, |_| filter).await, [1, 2]);
+    }
 }
 
 pub async fn patterns_of_any_text_match_that_text_alone(fixture: Fixture) {

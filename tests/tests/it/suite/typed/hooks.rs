@@ -315,7 +315,7 @@ pub async fn every_update_runs_its_hooks(fixture: Fixture) {
         .set(|u| u.name(), "y")
         .await
         .unwrap();
-    assert!(!unmatched.applied());
+    assert!(!unmatched.is_applied());
     assert!(
         take_log_entries(&db)
             .await
@@ -468,7 +468,7 @@ pub async fn hooks_run_inside_the_transaction(fixture: Fixture) {
         return;
     }
     let db = database(&fixture).await;
-    let aborted = db.transaction(|tx| async move {
+    let aborted = db.transaction(async |tx| -> odm::Result<_> {
         tx.insert(user(1, "Jane")).await?;
         Err::<(), _>(odm::Error::other("no"))
     });
@@ -486,7 +486,7 @@ pub async fn hooks_run_inside_the_transaction(fixture: Fixture) {
             assert_eq!(error.kind(), ErrorKind::OutsideTransaction);
             let update = database.update::<User>(1).set(|u| u.name(), "Jim").await;
             assert_eq!(update.unwrap_err().kind(), ErrorKind::OutsideTransaction);
-            Ok(())
+            Ok::<_, odm::Error>(())
         }
     })
     .await
@@ -502,7 +502,7 @@ pub async fn hooks_run_inside_the_transaction(fixture: Fixture) {
         ]
     );
     // A failed hook rolls back the transaction even if the caller ignores the error.
-    let swallowed = db.transaction(|tx| async move {
+    let swallowed = db.transaction(async |tx| -> odm::Result<_> {
         tx.insert(user(2, "bad after insert")).await.unwrap_err();
         Ok(())
     });

@@ -193,14 +193,14 @@ pub async fn a_soft_delete_runs_the_hooks(fixture: Fixture) {
     db.insert_many([post(1, "a"), post(2, "b")]).await.unwrap();
     take_log_entries(&db).await;
 
-    assert!(db.delete::<Post>(1).await.unwrap().applied());
+    assert!(db.delete::<Post>(1).await.unwrap().is_applied());
     let both = ["before delete [1]", "after delete [1], 1 left"];
     assert_eq!(take_log_entries(&db).await, both);
     let marked = db.find::<Post>().only_deleted().all().await.unwrap();
     assert_eq!(marked.iter().map(|post| post.id).collect::<Vec<_>>(), [1]);
 
     // Hooks do not see the soft-deleted post.
-    assert!(!db.delete::<Post>(1).await.unwrap().applied());
+    assert!(!db.delete::<Post>(1).await.unwrap().is_applied());
     assert_eq!(take_log_entries(&db).await, ["before delete []"]);
     let error = db.update::<Post>(1).inc(|p| p.votes(), 1).await;
     assert!(error.is_err_and(|error| error.is_not_found() || error.is_unsupported()));
@@ -213,7 +213,7 @@ pub async fn a_soft_delete_runs_the_hooks(fixture: Fixture) {
     assert_eq!(error.id(), Some(&1_i64.into()));
     take_log_entries(&db).await;
 
-    assert!(db.restore::<Post>(1).await.unwrap().applied());
+    assert!(db.restore::<Post>(1).await.unwrap().is_applied());
     let restored = ["before update [1] of 1", "after update, restores true"];
     assert_eq!(take_log_entries(&db).await, restored);
     assert_eq!(db.find::<Post>().count().await.unwrap(), 2);
@@ -419,7 +419,7 @@ pub async fn hooks_stay_in_the_scope_of_the_write(fixture: Fixture) {
     assert_eq!(all.find::<Memo>().count().await.unwrap(), 3);
 
     if fixture.backend().capabilities().transactions {
-        let work = db.transaction(|tx| async move {
+        let work = db.transaction(async |tx| -> odm::Result<_> {
             tx.scope("acme")
                 .insert(NewMemo {
                     id: 5,

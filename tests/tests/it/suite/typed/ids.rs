@@ -599,7 +599,7 @@ pub async fn sequence_numbers_in_transactions_and_bulks(fixture: Fixture) {
         tokio::spawn(async move {
             let work = |tx: odm::Transaction<Bank>| {
                 let jane = jane.clone();
-                async move { Ok(tx.insert(payment(&jane)).await?.number) }
+                async move { Ok::<_, Error>(tx.insert(payment(&jane)).await?.number) }
             };
             db.transaction(work).await.unwrap()
         })
@@ -852,7 +852,7 @@ pub async fn load_in_a_transaction_sees_its_writes(fixture: Fixture) {
             })
             .await?;
             let (_, account) = tx.load((jane.to_ref(), Account::id_for(&jane)?)).await?;
-            Ok(account.balance)
+            Ok::<_, Error>(account.balance)
         }
     };
     assert_eq!(db.transaction(work).await.unwrap(), 7);

@@ -494,7 +494,7 @@ pub async fn texts_in_updates(fixture: Fixture) {
             let update = db.update::<Entry>(victim(at).id);
             let done = write(update.when(|_| None::<Filter<Entry>>), &text).await;
             assert!(
-                done.as_ref().is_ok_and(|done| done.applied()),
+                done.as_ref().is_ok_and(|done| done.is_applied()),
                 "{entry}: {short:?}: {done:?}"
             );
         }

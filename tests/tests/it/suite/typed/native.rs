@@ -217,7 +217,7 @@ pub async fn filters_and_updates_use_stored_values(fixture: Fixture) {
         .inc(|s| s.price(), dec!(0.25))
         .await
         .unwrap();
-    assert!(done.applied());
+    assert!(done.is_applied());
     let remaining = db
         .find::<Stay>()
         .filter(|s| s.until().lte(later))

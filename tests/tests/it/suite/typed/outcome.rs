@@ -185,7 +185,7 @@ pub async fn delete_returns_the_document(fixture: Fixture) {
         .when(|p| p.votes().gt(5))
         .await
         .unwrap();
-    assert!(!refused.applied());
+    assert!(!refused.is_applied());
     let refused = refused.expect_applied().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NotApplied);
     let delete = db.delete::<Post>(1).when(|p| p.votes().eq(1)).returning();
@@ -193,7 +193,7 @@ pub async fn delete_returns_the_document(fixture: Fixture) {
     let delete = db.delete::<Post>(2).returning().select::<Votes>().await;
     assert_eq!(delete.unwrap(), Applied(Votes { votes: 2 }));
     assert!(!db.delete::<Post>(2).returning().await.unwrap().is_applied());
-    assert!(db.delete::<Post>(3).await.unwrap().applied());
+    assert!(db.delete::<Post>(3).await.unwrap().is_applied());
 }
 
 pub async fn managed_fields_are_updated(fixture: Fixture) {
@@ -287,7 +287,7 @@ pub async fn concurrent_spenders_never_overdraw(fixture: Fixture) {
                 .when(|a| a.votes().gte(7))
                 .inc(|a| a.votes(), -7)
                 .inc(|a| a.flags(), 7);
-            spent += 7 * i64::from(spend.await.unwrap().applied());
+            spent += 7 * i64::from(spend.await.unwrap().is_applied());
         }
         spent
     };
@@ -329,7 +329,7 @@ pub async fn concurrent_voters_count_once(fixture: Fixture) {
             .inc(|b| b.votes(), 1)
             .await
             .unwrap()
-            .applied()
+            .is_applied()
     };
     let votes = (0..90).map(|n| tokio::spawn(vote(db.clone(), format!("voter {}", n % 30))));
     let mut counted = 0;

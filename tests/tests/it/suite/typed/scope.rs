@@ -404,7 +404,7 @@ pub async fn a_transaction_in_a_scope(fixture: Fixture) {
     }
     let db = insert_notes(&fixture).await;
     tenant(&db, "globex").insert(new_note(9)).await.unwrap();
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<_> {
         let acme = tenant(&tx, "acme");
         acme.insert(new_note(1)).await?;
         assert!(acme.find_by_id::<Note>(9).await?.is_none());
@@ -495,7 +495,7 @@ pub async fn all_scopes_can_be_watched(fixture: Fixture) {
     let next = changes.next().await.unwrap().unwrap();
     assert_eq!(next.id, 1);
     assert!(matches!(next.event, Event::Deleted));
-    let in_transaction = db.transaction(|tx| async move {
+    let in_transaction = db.transaction(async |tx| -> odm::Result<_> {
         let error = tx.all_scopes().watch::<Note>().await.err().unwrap();
         assert!(error.is_unsupported(), "{error}");
         Ok(())

@@ -233,7 +233,7 @@ pub async fn every_write_contains_the_shard_key(fixture: Fixture) {
         .push(|o| o.tags(), "new")
         .await
         .unwrap();
-    assert!(tagged.applied());
+    assert!(tagged.is_applied());
     let now = db
         .update::<Order>(&first)
         .set(|o| o.total(), 7)
@@ -276,9 +276,9 @@ pub async fn every_write_contains_the_shard_key(fixture: Fixture) {
     assert_eq!(db.get::<Order>(3).await.unwrap().total, 32);
     assert_eq!(writes(), 3);
 
-    assert!(db.delete::<Order>(&first).await.unwrap().applied());
+    assert!(db.delete::<Order>(&first).await.unwrap().is_applied());
     let poor = db.delete::<Order>(key(3)).when(|o| o.total().lt(0));
-    assert!(!poor.await.unwrap().applied());
+    assert!(!poor.await.unwrap().is_applied());
     let delete = db.delete::<Order>(key(3)).returning().await.unwrap();
     assert!(delete.applied().is_some());
     assert_eq!(writes(), 3);
@@ -354,7 +354,7 @@ pub async fn managed_writes_contain_the_shard_key(fixture: Fixture) {
     assert!(writes() >= 3);
 
     // A soft delete is an update.
-    assert!(db.delete::<Ticket>(&first).await.unwrap().applied());
+    assert!(db.delete::<Ticket>(&first).await.unwrap().is_applied());
     db.restore::<Ticket>(&first).await.unwrap();
     assert!(
         db.delete::<Ticket>(north(2))
@@ -429,8 +429,8 @@ pub async fn a_different_shard_key_is_a_different_document(fixture: Fixture) {
         .unwrap_err();
     assert!(error.is_not_found());
     let when = update.clone().when(|o| o.total().gt(0)).await.unwrap();
-    assert!(!when.applied());
-    assert!(!db.delete::<Order>(other()).await.unwrap().applied());
+    assert!(!when.is_applied());
+    assert!(!db.delete::<Order>(other()).await.unwrap().is_applied());
     assert!(db.edit::<Order>(other()).await.unwrap_err().is_not_found());
     assert!(
         db.modify::<Order>(other(), |o| o.total = 0)
@@ -634,7 +634,13 @@ pub async fn a_scope_is_part_of_the_shard_key(fixture: Fixture) {
             .unwrap_err()
             .is_not_found()
     );
-    assert!(!globex.delete::<Invoice>(&invoice).await.unwrap().applied());
+    assert!(
+        !globex
+            .delete::<Invoice>(&invoice)
+            .await
+            .unwrap()
+            .is_applied()
+    );
 }
 
 pub async fn an_id_as_shard_key_is_sufficient(fixture: Fixture) {

@@ -261,7 +261,7 @@ pub async fn deleted_documents_can_be_restored(fixture: Fixture) {
     assert!(db.restore::<Note>(1).await.unwrap_err().is_not_found());
 
     let restore = db.restore::<Note>(2).when(|n| n.votes().eq(7));
-    assert!(!restore.await.unwrap().applied());
+    assert!(!restore.await.unwrap().is_applied());
     let restore = db.restore::<Note>(2).inc(|n| n.votes(), 10);
     let note = restore.returning_after().await.unwrap();
     assert_eq!((note.votes, note.deleted_at), (12, None));
@@ -531,7 +531,7 @@ pub async fn deletes_and_restores_are_single_change_events(fixture: Fixture) {
     assert!(nothing.await.is_err(), "one change for each");
 
     // A model with a version and timestamps, in a transaction.
-    let both = db.transaction(|tx| async move {
+    let both = db.transaction(async |tx| -> odm::Result<_> {
         tx.delete::<Note>(1).await?;
         tx.restore::<Note>(1).await?;
         Ok(())

@@ -574,7 +574,7 @@ pub async fn explaining_plans_does_not_disturb_transactions(fixture: Fixture) {
         return;
     }
     let (listener, _guard) = Listener::listen(true);
-    db.transaction(|tx| async move {
+    db.transaction(async |tx| -> odm::Result<_> {
         tx.insert(part(30, 0)).await?;
         tx.update::<Part>(1).push(|p| p.tags(), "more").await?;
         let by_name = tx.find::<Part>().filter(|p| p.name().eq("part 30"));

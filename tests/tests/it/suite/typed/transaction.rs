@@ -23,7 +23,10 @@ async fn database_with_two_posts(fixture: &Fixture) -> Option<Db> {
     if db.backend().capabilities().transactions {
         return Some(db);
     }
-    let refused = db.transaction(|_| async { Ok(()) }).await.unwrap_err();
+    let refused = db
+        .transaction(async |_| odm::Result::<()>::Ok(()))
+        .await
+        .unwrap_err();
     assert!(refused.is_unsupported(), "{refused:?}");
     None
 }
@@ -37,7 +40,7 @@ pub async fn a_transaction_is_atomic(fixture: Fixture) {
         return;
     };
     let moved = db
-        .transaction(|tx| async move {
+        .transaction(async |tx| -> odm::Result<_> {
             let from = tx
                 .update::<Post>(1)
                 .when(|p| p.votes().gte(30))
@@ -53,7 +56,7 @@ pub async fn a_transaction_is_atomic(fixture: Fixture) {
     assert_eq!((votes(&db, 1).await, votes(&db, 2).await), (70, 30));
 
     let error = db
-        .transaction(|tx| async move {
+        .transaction(async |tx| -> odm::Result<()> {
             tx.update::<Post>(2).inc(|p| p.votes(), 1_000).await?;
             tx.insert(Post::new(3, "new", &[])).await?;
             let from = tx
@@ -75,7 +78,7 @@ pub async fn an_application_error_aborts(fixture: Fixture) {
         return;
     };
     let error = db
-        .transaction(|tx| async move {
+        .transaction(async |tx| -> odm::Result<_> {
             tx.delete_many::<Post>(|_| odm::Filter::all()).await?;
             Err::<(), _>(Error::other("changed my mind"))
         })
@@ -104,7 +107,7 @@ pub async fn conflicts_are_retried(fixture: Fixture) {
                         let before = tx.get::<Post>(1).await?.votes;
                         tokio::time::sleep(Duration::from_millis(5)).await;
                         tx.update::<Post>(1).set(|p| p.votes(), before + 1).await?;
-                        Ok(())
+                        Ok::<_, Error>(())
                     }
                 })
                 .await
@@ -139,7 +142,7 @@ pub async fn writes_are_invisible_before_the_commit(fixture: Fixture) {
                     .await?,
                 1
             );
-            Ok(())
+            Ok::<_, Error>(())
         }
     })
     .await
@@ -193,7 +196,7 @@ pub async fn a_write_outside_the_transaction_is_refused(fixture: Fixture) {
             other.insert(Post::new(9, "other", &[])).await?;
             let apart = tokio::spawn(async move { db.insert(Post::new(4, "apart", &[])).await });
             apart.await.map_err(Error::other)??;
-            Ok(())
+            Ok::<_, Error>(())
         }
     })
     .await
@@ -209,7 +212,7 @@ pub async fn a_dropped_transaction_is_aborted(fixture: Fixture) {
     };
     let gave_up = tokio::time::timeout(
         Duration::from_millis(300),
-        db.transaction(|tx| async move {
+        db.transaction(async |tx| -> odm::Result<_> {
             tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
             std::future::pending::<()>().await;
             Ok(())
@@ -243,7 +246,7 @@ async fn contend(db: &Db, tasks: u32, hold: Duration, limit: Option<Duration>) {
         .map(|_| {
             let db = db.clone();
             tokio::spawn(async move {
-                let vote = db.transaction(|tx| async move {
+                let vote = db.transaction(async |tx| -> odm::Result<_> {
                     let votes = tx.get::<Post>(1).await?.votes;
                     tokio::time::sleep(hold).await;
                     tx.update::<Post>(1).set(|p| p.votes(), votes + 1).await?;
@@ -283,7 +286,7 @@ pub async fn a_time_limit_aborts(fixture: Fixture) {
     };
     let limit = Duration::from_millis(300);
     let begun = std::time::Instant::now();
-    let stuck = db.transaction(|tx| async move {
+    let stuck = db.transaction(async |tx| -> odm::Result<_> {
         tx.update::<Post>(1).set(|p| p.votes(), 1).await?;
         std::future::pending::<()>().await;
         Ok(())
@@ -300,7 +303,7 @@ pub async fn a_time_limit_aborts(fixture: Fixture) {
     assert_eq!(votes(&db, 1).await, 105);
 
     // A transaction within its time limit is unaffected.
-    let quick = db.transaction(|tx| async move {
+    let quick = db.transaction(async |tx| -> odm::Result<_> {
         tx.update::<Post>(1).inc(|p| p.votes(), 1).await?;
         Ok(())
     });
@@ -324,7 +327,7 @@ pub async fn a_time_limit_ends_the_attempts(fixture: Fixture) {
                 tokio::spawn(async move { db.update::<Post>(1).inc(|p| p.votes(), 1).await });
             first.await.map_err(Error::other)??;
             tx.update::<Post>(1).set(|p| p.votes(), before + 9).await?;
-            Ok(())
+            Ok::<_, Error>(())
         }
     });
     let error = losing
@@ -354,4 +357,127 @@ pub async fn a_permanent_conflict_fails_early(fixture: Fixture) {
     });
     assert!(saved.await.unwrap_err().is_conflict());
     assert!(begun.elapsed() < Duration::from_secs(30));
+}
+
+/// The error of an application: a decision of its own, or the text of an error of the database.
+#[derive(Debug, PartialEq)]
+enum ApiError {
+    TooFewVotes(i64),
+    Database(ErrorKind),
+}
+
+/// Keeps only the kind, so that nothing can read a conflict out of the error again.
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        Self::Database(error.kind())
+    }
+}
+
+pub async fn an_error_type_of_the_application(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
+        let db = Db::with_backend(fixture.backend());
+        let refused = db.transaction(async |_| Ok(())).await;
+        assert_eq!(refused, Err(ApiError::Database(ErrorKind::Unsupported)));
+        return;
+    };
+    let take = async |title: &str, count: i64| {
+        db.transaction(async |tx| -> Result<i64, ApiError> {
+            tx.update::<Post>(2).set(|p| p.title(), title).await?;
+            let left = tx.get::<Post>(1).await?.votes - count;
+            if left < 0 {
+                return Err(ApiError::TooFewVotes(left));
+            }
+            tx.update::<Post>(1).set(|p| p.votes(), left).await?;
+            Ok(left)
+        })
+        .await
+    };
+    assert_eq!(take("first", 70).await, Ok(30));
+    assert_eq!(take("second", 70).await, Err(ApiError::TooFewVotes(-40)));
+    assert_eq!(votes(&db, 1).await, 30);
+    assert_eq!(db.get::<Post>(2).await.unwrap().title, "first");
+
+    let missing = db.transaction(async |tx| -> Result<(), ApiError> {
+        tx.update::<Post>(9).set(|p| p.votes(), 1).await?;
+        Ok(())
+    });
+    assert_eq!(missing.await, Err(ApiError::Database(ErrorKind::NotFound)));
+    let late = db.transaction(async |tx| -> Result<(), ApiError> {
+        tx.get::<Post>(1).await?;
+        std::future::pending().await
+    });
+    let late = late.timeout(Duration::from_millis(50)).await;
+    assert_eq!(late, Err(ApiError::Database(ErrorKind::Timeout)));
+}
+
+/// Increments a counter in each of 8 concurrent transactions. `rewrite` changes the result of the work.
+async fn increments_of_eight<E>(db: &Db, rewrite: fn(odm::Result<()>) -> Result<(), E>) -> u32
+where
+    E: From<Error> + std::fmt::Debug + Send + 'static,
+{
+    let attempts = Arc::new(AtomicU32::new(0));
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (db, attempts) = (db.clone(), attempts.clone());
+            tokio::spawn(async move {
+                let vote = db.transaction(async |tx| {
+                    attempts.fetch_add(1, Ordering::Relaxed);
+                    let work = async {
+                        let votes = tx.get::<Post>(1).await?.votes;
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                        tx.update::<Post>(1).set(|p| p.votes(), votes + 1).await?;
+                        Ok(())
+                    };
+                    rewrite(work.await)
+                });
+                vote.await.unwrap();
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    attempts.load(Ordering::Relaxed)
+}
+
+pub async fn conflicts_with_an_error_type_of_the_application_are_retried(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
+        return;
+    };
+    let attempts = increments_of_eight(&db, |result| result.map_err(ApiError::from)).await;
+    assert_eq!(votes(&db, 1).await, 108);
+    assert!(attempts > 8, "{attempts}");
+    // The conflict is hidden behind a decision of the application.
+    let hide = |result: odm::Result<()>| result.map_err(|_| ApiError::TooFewVotes(0));
+    increments_of_eight(&db, hide).await;
+    assert_eq!(votes(&db, 1).await, 116);
+}
+
+pub async fn a_stale_save_with_an_error_type_of_the_application(fixture: Fixture) {
+    let Some(db) = database_with_two_posts(&fixture).await else {
+        return;
+    };
+    let mut stale = db.edit::<Post>(1).await.unwrap();
+    db.update::<Post>(1).inc(|p| p.votes(), 1).await.unwrap();
+    stale.votes = 5;
+    let attempts = AtomicU32::new(0);
+    let save = db.transaction(async |tx| -> Result<(), ApiError> {
+        // Every attempt saves the document that was read outside of the transaction.
+        attempts.fetch_add(1, Ordering::Relaxed);
+        let mut stale = stale.clone();
+        tx.save(&mut stale).await?;
+        Ok(())
+    });
+    assert_eq!(save.await, Err(ApiError::Database(ErrorKind::Conflict)));
+    assert_eq!(attempts.load(Ordering::Relaxed), 10);
+    assert_eq!(votes(&db, 1).await, 101);
+
+    // Without a conflict, an error is final.
+    let attempts = AtomicU32::new(0);
+    let refused = db.transaction(async |_| -> Result<(), ApiError> {
+        attempts.fetch_add(1, Ordering::Relaxed);
+        Err(ApiError::TooFewVotes(1))
+    });
+    assert_eq!(refused.await, Err(ApiError::TooFewVotes(1)));
+    assert_eq!(attempts.load(Ordering::Relaxed), 1);
 }

@@ -165,7 +165,7 @@ async fn assert_rejected<T: fmt::Debug>(
 }
 
 fn applied(done: odm::Result<Updated>) -> bool {
-    done.unwrap().applied()
+    done.unwrap().is_applied()
 }
 
 pub async fn numbers_stay_in_their_range(fixture: Fixture) {
@@ -586,7 +586,7 @@ pub async fn null_is_a_missing_value(fixture: Fixture) {
         for id in [1, 2] {
             let version = db.get::<Item>(id).await.unwrap().version;
             let done = change(db.update::<Item>(id)).await;
-            assert!(done.unwrap().applied(), "{name}, {id}");
+            assert!(done.unwrap().is_applied(), "{name}, {id}");
             let now = db.get::<Item>(id).await.unwrap();
             assert_eq!(now.version, version + 1, "{name}, {id}");
             check(now);

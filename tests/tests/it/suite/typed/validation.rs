@@ -329,7 +329,7 @@ pub async fn an_invalid_outcome_is_rolled_back(fixture: Fixture) {
         return;
     }
     for update in undecided {
-        assert!(update.await.unwrap().applied());
+        assert!(update.await.unwrap().is_applied());
     }
     let stored = db.get::<User>(1).await.unwrap();
     assert_eq!((stored.age, stored.low, stored.opaque.level), (62, 0, 3));

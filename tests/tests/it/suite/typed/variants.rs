@@ -132,12 +132,12 @@ macro_rules! representations {
                 assert_eq!(parts(&db).await, [Payment::Cash, Payment::Cash, other.clone()]);
                 // The first matching element.
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_card()), card("4", &[])).await.unwrap();
-                assert!(done.applied());
+                assert!(done.is_applied());
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_cash()), card("5", &[])).await.unwrap();
-                assert!(done.applied());
+                assert!(done.is_applied());
                 assert_eq!(parts(&db).await, [card("5", &[]), Payment::Cash, card("4", &[])]);
                 let done = update().set(|o| o.parts().first_matching(|x| x.is_stay()), Payment::Cash).await.unwrap();
-                assert!(!done.applied());
+                assert!(!done.is_applied());
                 // A second condition on an element is refused before sending. MongoDB could use that condition to choose the
                 // first match.
                 let error = update()
@@ -173,7 +173,7 @@ macro_rules! representations {
                         .push_with(|o| o.payment().card(|c| c.items()), [item("d", true)], |push| push.keep_last(2))
                         .await
                         .unwrap();
-                    assert_eq!(done.applied(), id == 1);
+                    assert_eq!(done.is_applied(), id == 1);
                     // A document without a card is not checked against the bound.
                     let many = [item("e", true), item("f", true), item("g", true)];
                     let done = db.update::<Order>(id).push_each(|o| o.payment().card(|c| c.items()), many).await;
@@ -189,14 +189,14 @@ macro_rules! representations {
                         .rename(|o| o.payment().card(|c| c.note()), |o| o.payment().card(|c| c.former()))
                         .await
                         .unwrap();
-                    let applied = [into.applied(), within.applied()];
+                    let applied = [into.is_applied(), within.is_applied()];
                     assert_eq!(applied, [id == 1; 2]);
                 }
                 assert_eq!(ids(&db, Order::fields().payment().card(|c| c.former().eq("n") & c.note().is_none())).await, [1]);
                 let two = Order { note: Some("n".into()), ..order(2, Payment::Cash) };
                 assert_eq!(db.get::<Order>(2).await.unwrap(), two);
                 let done = db.update::<Order>(1).rename(|o| o.payment().card(|c| c.former()), |o| o.note()).await.unwrap();
-                assert!(done.applied());
+                assert!(done.is_applied());
                 assert_eq!(db.get::<Order>(1).await.unwrap().note.as_deref(), Some("n"));
                 // An update that returns the document, and an update of the first match.
                 let votes = |update: Update<Order, ByIdWhen>| update.inc(|o| o.payment().card(|c| c.votes()), 1);

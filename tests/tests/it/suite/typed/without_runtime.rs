@@ -159,7 +159,7 @@ pub async fn transactions_and_changes_work(fixture: Fixture) {
         .unwrap();
         let mut changes = db.watch::<Card>().await.unwrap();
         let vote = || {
-            db.transaction(|tx| async move {
+            db.transaction(async |tx| -> odm::Result<_> {
                 let n = tx.get::<Card>(1).await?.n;
                 tx.update::<Card>(1).set(|c| c.n(), n + 1).await?;
                 Ok(())
@@ -169,7 +169,7 @@ pub async fn transactions_and_changes_work(fixture: Fixture) {
         for vote in votes.await {
             vote.unwrap();
         }
-        let stuck = db.transaction(|tx| async move {
+        let stuck = db.transaction(async |tx| -> odm::Result<_> {
             tx.update::<Card>(1).set(|c| c.n(), 100).await?;
             std::future::pending::<()>().await;
             Ok(())

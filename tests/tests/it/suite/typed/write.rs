@@ -238,7 +238,7 @@ pub async fn fields_are_set_and_unset(fixture: Fixture) {
         .set(|p| p.tags(), ["x", "y"])
         .await
         .unwrap();
-    assert!(done.applied());
+    assert!(done.is_applied());
     assert_eq!((done.matched, done.modified), (1, 1));
     let post = db.get::<Post>(1).await.unwrap();
     assert_eq!((post.title.as_str(), post.status), ("new", Status::Draft));
@@ -411,7 +411,7 @@ pub async fn update_many_by_condition(fixture: Fixture) {
         .set(|p| p.votes(), 1)
         .await
         .unwrap();
-    assert!(!none.applied());
+    assert!(!none.is_applied());
     assert_eq!(
         db.find::<Post>()
             .filter(|p| p.votes().eq(9))
@@ -432,7 +432,7 @@ pub async fn conditions_and_updates_are_atomic(fixture: Fixture) {
             .inc(|p| p.votes(), 1)
             .await
             .unwrap()
-            .applied()
+            .is_applied()
     };
     let tasks: Vec<_> = (0..8).map(|_| tokio::spawn(vote(db.clone()))).collect();
     let mut applied = 0;

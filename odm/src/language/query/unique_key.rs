@@ -1,0 +1,118 @@
+//! The fields of a unique index, by which an upsert finds the existing document.
+
+use bson::{RawBson, RawBsonRef, RawDocument};
+
+use super::{FilterNode, position::value_at};
+use crate::{
+    Error, ErrorKind, Result,
+    backend::operation::Index,
+    language::{
+        aggregate::SingleValuePlace,
+        field::{Path, SameScope},
+    },
+    schema::Model,
+};
+
+/// The fields of a unique index: a field with a single value, or a tuple of such fields.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the unique key of `{T}`",
+    label = "expected a field with a single value, or a tuple of up to four",
+    note = "name the fields of a unique index: `db.upsert_by(|u| u.mail(), …)`, `db.upsert_by(|s| (s.shop(), s.sku()), …)`"
+)]
+pub trait UniqueKey<T> {
+    /// Returns the paths of the fields.
+    #[doc(hidden)]
+    fn key_paths(&self) -> Vec<Path>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T, P: SingleValuePlace<Scope: SameScope<T>>> UniqueKey<T> for P {
+    fn key_paths(&self) -> Vec<Path> {
+        vec![self.path()]
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident $place:ident),+) => {
+        #[diagnostic::do_not_recommend]
+        impl<T, $($place: SingleValuePlace<Scope: SameScope<T>>),+> UniqueKey<T> for ($($place,)+) {
+            fn key_paths(&self) -> Vec<Path> {
+                let ($($name,)+) = self;
+                vec![$($name.path()),+]
+            }
+        }
+    };
+}
+tuples!(a A, b B);
+tuples!(a A, b B, c C);
+tuples!(a A, b B, c C, d D);
+
+/// The condition that a document has the values of a unique index.
+pub(crate) struct UniqueKeyCondition {
+    pub(crate) values: FilterNode,
+    /// Whether the index has all documents of the collection: of every scope, and soft-deleted.
+    pub(crate) covers_hidden_documents: bool,
+}
+
+/// Returns the condition that a document has the values of `document` at the paths of a unique index.
+///
+/// # Errors
+///
+/// [`Invalid`](ErrorKind::Invalid) if no unique index has exactly the paths, and for a key without a value.
+pub(crate) fn unique_key_condition(
+    model: &Model,
+    indexes: &[Index],
+    paths: &[Path],
+    document: &RawDocument,
+) -> Result<UniqueKeyCondition> {
+    let names: Vec<_> = paths.iter().map(Path::dotted).collect::<Result<_>>()?;
+    let mut unique = indexes
+        .iter()
+        .filter(|index| is_unique_over(model, index, &names))
+        .peekable();
+    if names != ["_id"] && unique.peek().is_none() {
+        let message = format!(
+            "no unique index has exactly the fields `{}`, so several documents could have the values: declare the index, by \
+             `#[index(unique)]` or `index(…; unique)`",
+            names.join("`, `")
+        );
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    let mut condition = FilterNode::All;
+    for (path, name) in paths.iter().zip(&names) {
+        let value = value_at(document, name).filter(|value| *value != RawBsonRef::Null);
+        let Some(value) = value.map(RawBson::from) else {
+            let message = "the document to insert has no value for this field of the unique key, and several documents can lack the value: \
+                           set the field, or use `insert`";
+            return Err(Error::new(ErrorKind::Invalid, message).with_path(*name));
+        };
+        condition = condition.and(FilterNode::Test(path.clone(), "$eq", value));
+    }
+    Ok(UniqueKeyCondition {
+        values: condition,
+        covers_hidden_documents: names == ["_id"]
+            || unique.any(|index| index.keys.len() == names.len() && index.partial.is_none()),
+    })
+}
+
+/// Returns whether at most one visible document can have the values. A partial index counts if its condition concerns only the
+/// values of the key, or hides the soft-deleted documents.
+fn is_unique_over(model: &Model, index: &Index, names: &[&str]) -> bool {
+    let is_in_key = |path: &str| names.contains(&path);
+    let scope = model.scope.map(|scope| scope.stored);
+    let tag = model.tag.map(|(field, _)| field);
+    let is_of_model = |path: &str| [scope, model.soft_delete, tag].contains(&Some(path));
+    let paths = || index.keys.iter().map(|(path, _)| path.as_str());
+    let partial = index.partial.as_deref();
+    index.unique
+        && index.hashed.is_none()
+        && names.iter().all(|name| paths().any(|path| path == *name))
+        && paths().all(|path| is_in_key(path) || Some(path) == scope)
+        && partial.is_none_or(|partial| {
+            let mut conditions = partial.iter();
+            conditions.all(|condition| {
+                condition
+                    .is_ok_and(|(path, _)| is_in_key(path.as_str()) || is_of_model(path.as_str()))
+            })
+        })
+}
