@@ -126,7 +126,7 @@ impl LoggedStore {
             return Ok(false);
         };
         let is_beside_large = state.beside_large.is_some();
-        let Some(record) = log.record_of(changes, is_beside_large) else {
+        let Some(record) = log.record_of(changes) else {
             return Ok(false);
         };
         if !self.file.has_room_for_log(log.len() + record.len()) {
@@ -351,7 +351,7 @@ impl Store for LoggedStore {
 
     fn large_commit_bytes(&self) -> usize {
         // A test can choose a small log, and so a small limit.
-        match self.file.checkpoint_bytes() {
+        match self.file.log_bytes() {
             0 => LARGE_COMMIT_BYTES,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }

@@ -337,9 +337,9 @@ impl RedbStore {
         WriteAheadLog::new(Arc::clone(&self.file), start)
     }
 
-    /// How much of the log is used between two checkpoints; 0 if the file has no log.
-    pub(super) fn checkpoint_bytes(&self) -> u64 {
-        write_ahead_log::checkpoint_bytes(&self.file)
+    /// The length of the log; 0 if the file has no log.
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.file.log_bytes()
     }
 
     /// Whether the file has a place for a log.

@@ -399,7 +399,7 @@ impl DatabaseFile {
         let size = match state.scarce_since {
             Some(since) if since.elapsed() < RESERVE_RETRY_INTERVAL => return false,
             // A log without space soon after would cost more than no log.
-            Some(_) => 2 * super::write_ahead_log::checkpoint_bytes(self),
+            Some(_) => 2 * self.log_bytes(),
             None => size,
         };
         if state.reserve < size

@@ -24,12 +24,9 @@ use crate::error::{Error, Result};
 use crate::store::Changes;
 
 /// The length of the log in a new file.
-pub(crate) const LOG_BYTES: u64 = 16 << 20;
+pub(crate) const LOG_BYTES: u64 = 4 << 20;
 
-/// How much of the log is used at most, except beside a large commit, which is no time for a checkpoint.
-const CHECKPOINT_BYTES: u64 = 4 << 20;
-
-/// The divisor of the used length that gives the largest record. Larger commits are checkpoints, because they would be written twice
+/// The divisor of the log's length that gives the largest record. Larger commits are checkpoints, because they would be written twice
 /// and fill the log. Inserts of 1,000 documents in one call take 1.7 times as long with 8 as with 2.
 const MAX_RECORD_DIVISOR: u64 = 2;
 
@@ -46,11 +43,6 @@ const HEADER_BYTES: usize = CHECKSUM_OFFSET + size_of::<u64>();
 
 /// The length of a value that says that the key is removed.
 const REMOVED: u32 = u32::MAX;
-
-/// How much of the log of a file is used between two checkpoints.
-pub(super) fn checkpoint_bytes(file: &DatabaseFile) -> u64 {
-    file.log_bytes().min(CHECKPOINT_BYTES)
-}
 
 /// Identifies the records since a checkpoint. Random, so that nobody can write a document that looks like a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,13 +209,9 @@ impl WriteAheadLog {
         self.end
     }
 
-    fn checkpoint_bytes(&self) -> u64 {
-        checkpoint_bytes(&self.file)
-    }
-
     /// Whether the log has much room for the records beside a large commit.
     pub(in crate::store) fn is_nearly_empty(&self) -> bool {
-        self.end <= self.checkpoint_bytes() / 4
+        self.end <= self.file.log_bytes() / 4
     }
 
     /// The start of the log after a commit of the file that contains all records up to now.
@@ -235,31 +223,19 @@ impl WriteAheadLog {
         }
     }
 
-    /// Whether the log takes a record with changes of this length before the next checkpoint.
+    /// Whether the log takes a record with changes of this length.
     pub(in crate::store) fn has_room_for(&self, payload_len: usize) -> bool {
-        self.has_room(payload_len, self.checkpoint_bytes())
-    }
-
-    fn has_room(&self, payload_len: usize, max_end: u64) -> bool {
-        let len = (HEADER_BYTES + payload_len) as u64;
-        len <= self.checkpoint_bytes() / MAX_RECORD_DIVISOR && self.end + len <= max_end
+        let (capacity, len) = (self.file.log_bytes(), HEADER_BYTES + payload_len);
+        len as u64 <= capacity / MAX_RECORD_DIVISOR && self.end + len as u64 <= capacity
     }
 
     /// Returns the record of a commit; `None` if the commit is better written by a checkpoint.
-    pub(in crate::store) fn record_of(
-        &self,
-        changes: &Changes,
-        is_beside_large: bool,
-    ) -> Option<Record> {
+    pub(in crate::store) fn record_of(&self, changes: &Changes) -> Option<Record> {
         let change_len = |(key, value): (&Arc<[u8]>, &Option<Arc<[u8]>>)| {
             2 * size_of::<u32>() + key.len() + value.as_ref().map_or(0, |value| value.len())
         };
         let payload_len = changes.iter().map(change_len).sum::<usize>();
-        let max_end = match is_beside_large {
-            true => self.file.log_bytes(),
-            false => self.checkpoint_bytes(),
-        };
-        if !self.has_room(payload_len, max_end) {
+        if !self.has_room_for(payload_len) {
             return None;
         }
         let len = HEADER_BYTES + payload_len;
@@ -456,7 +432,7 @@ mod tests {
         let append = |log: &mut WriteAheadLog, key: u8, syncs: bool| {
             let value: Arc<[u8]> = vec![key; 50_000].into();
             let changes = Changes::unit([key].as_slice().into(), Some(value));
-            let record = log.record_of(&changes, false).unwrap();
+            let record = log.record_of(&changes).unwrap();
             log.append(&record, syncs).unwrap();
             record.len()
         };

@@ -99,7 +99,7 @@ impl Contender for Odm {
     }
 
     async fn move_stock(&mut self, from: i64, to: i64) -> Result<()> {
-        let moved = self.db.transaction(|tx| async move {
+        let moved = self.db.transaction(async |tx| -> odm::Result<()> {
             tx.update::<Product>(from).inc(|p| p.stock(), -1).await?;
             tx.update::<Product>(to).inc(|p| p.stock(), 1).await?;
             Ok(())
