@@ -1,3 +1,4 @@
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Restore(RestoreArguments),
     /// Prints all documents of a collection as JSON lines or as CSV.
     Export(ExportArguments),
+    /// Serves the file to the shells, tools and drivers of MongoDB, on a port of this machine. Read-only by default.
+    Serve(ServeArguments),
 }
 
 #[derive(Debug, Args)]
@@ -118,6 +121,29 @@ pub(crate) struct ExportArguments {
     /// The fields as dotted paths, separated by commas, such as `_id,address.city`. CSV needs fields.
     #[arg(long, value_delimiter = ',')]
     pub(crate) fields: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    pub(crate) file: PathBuf,
+    /// The address and the port. An address other than loopback needs a user.
+    #[arg(long, default_value = "127.0.0.1:27017")]
+    pub(crate) listen: SocketAddr,
+    /// Allows clients to write. Creates the file if the file does not exist.
+    #[arg(long)]
+    pub(crate) write: bool,
+    /// The name of the database with the collections of the file. The default is the name of the file without its extension.
+    #[arg(long)]
+    pub(crate) database: Option<String>,
+    /// The user as whom clients authenticate, by SCRAM-SHA-256.
+    #[arg(long, requires = "password_file")]
+    pub(crate) user: Option<String>,
+    /// A file with the password of the user in its first line.
+    #[arg(long, requires = "user")]
+    pub(crate) password_file: Option<PathBuf>,
+    /// The address under which clients reach the server, if it differs from the address to which they connect.
+    #[arg(long)]
+    pub(crate) advertise: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,6 +11,7 @@ mod export;
 mod find;
 mod indexes;
 mod restore;
+mod serve;
 mod stats;
 mod validate;
 
@@ -51,6 +52,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result<()> {
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Restore(arguments) => restore::run(&arguments, output),
         Command::Export(arguments) => export::run(&arguments, output),
+        Command::Serve(arguments) => serve::run(&arguments, output),
     }
 }
 

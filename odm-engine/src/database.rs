@@ -3,11 +3,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bson::DateTime;
+use bson::{DateTime, Timestamp};
 
 use crate::backup;
 use crate::brief;
-use crate::command::{DatabaseStats, DropIndexes, collections, indexes, stats, validate};
+use crate::command::{
+    CollectionStats, DatabaseStats, DropIndexes, collections, indexes, stats, validate,
+};
 use crate::commit::{ChangeLogLimits, Committer};
 use crate::compaction::{self, CompactionReport};
 use crate::durability::Durability;
@@ -363,6 +365,59 @@ impl Database {
     pub fn stats(&self) -> Result<DatabaseStats> {
         brief::ensure_may_wait()?;
         self.read(|reading| stats::run_stats(reading, self.committer().storage_usage()?))
+    }
+
+    /// Returns the sizes of a collection and its indexes, or `None` if the collection does not exist. Reads the whole collection.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    ///
+    /// let database = odm_engine::Database::memory();
+    /// database.insert("people", vec![rawdoc! { "_id": 1 }])?.into_result()?;
+    /// assert_eq!(database.collection_stats("people")?.map(|people| people.documents), Some(1));
+    /// assert_eq!(database.collection_stats("orders")?, None);
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// I/O, damaged, cancelled, closed.
+    pub fn collection_stats(&self, name: &str) -> Result<Option<CollectionStats>> {
+        brief::ensure_may_wait()?;
+        self.read(|reading| stats::run_collection_stats(reading, name))
+    }
+
+    /// Returns the length of the file in bytes, without a read of the file; `None` in memory.
+    ///
+    /// # Errors
+    /// I/O, closed.
+    pub fn file_bytes(&self) -> Result<Option<u64>> {
+        Ok(self.committer().storage_usage()?.file_bytes)
+    }
+
+    /// Returns whether the database was opened only for reads.
+    pub fn is_read_only(&self) -> bool {
+        self.committer().is_read_only()
+    }
+
+    /// Returns the current cluster time: not before the event of any visible write, and not after the event of any later write.
+    ///
+    /// So a stream [from this time](crate::WatchFrom::At) has the events of all later writes. As on MongoDB, the stream can also
+    /// have events of the last commit before.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Watch, WatchFrom};
+    ///
+    /// let database = Database::memory();
+    /// database.watch(&Watch::default())?; // switches the change log on
+    /// let time = database.cluster_time();
+    /// database.insert("people", vec![rawdoc! { "_id": 1 }])?.into_result()?;
+    /// let mut changes = database.watch(&Watch { from: WatchFrom::At(time), ..Watch::default() })?;
+    /// assert!(changes.try_next()?.is_some());
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    pub fn cluster_time(&self) -> Timestamp {
+        self.committer().state().log.cluster_time(DateTime::now())
     }
 
     /// Makes the file at `path` shorter: gives the space of deleted documents back to the file system. No process has the file open,

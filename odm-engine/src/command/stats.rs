@@ -60,6 +60,17 @@ pub(crate) fn run_stats(reading: ReadState<'_>, usage: StorageUsage) -> Result<D
     })
 }
 
+/// Counts the documents and the index entries of a collection.
+pub(crate) fn run_collection_stats(
+    reading: ReadState<'_>,
+    name: &str,
+) -> Result<Option<CollectionStats>> {
+    let collection = reading.catalog.get(name);
+    collection
+        .map(|collection| collection_stats(reading.view, collection))
+        .transpose()
+}
+
 fn collection_stats(view: &StoreView, collection: &Collection) -> Result<CollectionStats> {
     let documents = count_entries(view, &key::record_prefix(collection.id))?;
     let indexes = collection.indexes.iter();

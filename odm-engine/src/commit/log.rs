@@ -123,6 +123,15 @@ impl LogState {
         self.record.keep
     }
 
+    /// Returns a cluster time that is not before the last event, and not after the next event.
+    pub(crate) fn cluster_time(&self, now: DateTime) -> Timestamp {
+        let next = next_cluster_time(self.last_time, now);
+        match next.time > self.last_time.time {
+            true => next,
+            false => self.last_time,
+        }
+    }
+
     /// The position after the last event.
     pub(crate) fn end_token(&self) -> ResumeToken {
         self.token_at(self.next.saturating_sub(1), self.last_time)
@@ -463,6 +472,20 @@ fn saturate_to_i64(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cluster_time_is_between_the_events() {
+        let at = |time, increment| Timestamp { time, increment };
+        let mut log = LogState::empty(LogRecord::new());
+        let now = DateTime::from_millis(5_400);
+        log.last_time = at(5, 7);
+        assert_eq!(log.cluster_time(now), at(5, 7));
+        log.last_time = at(4, 7);
+        assert_eq!(log.cluster_time(now), at(5, 1));
+        assert_eq!(next_cluster_time(log.last_time, now), at(5, 1));
+        log.last_time = at(4_000, u32::MAX);
+        assert!(log.cluster_time(now) >= at(4_000, u32::MAX));
+    }
 
     #[test]
     fn cluster_times_always_increase() {

@@ -1,0 +1,385 @@
+//! The arguments of a command.
+
+use bson::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, spec::ElementType};
+
+use crate::error::{CommandError, Result, code};
+use crate::message::{DocumentSequence, Message};
+
+/// The arguments of one command. A command takes each argument that it knows, and [`finish`](Arguments::finish) refuses the
+/// remaining arguments.
+#[derive(Debug)]
+pub(crate) struct Arguments {
+    command: String,
+    fields: Vec<Field>,
+    sequences: Vec<DocumentSequence>,
+}
+
+#[derive(Debug)]
+struct Field {
+    name: String,
+    value: RawBson,
+}
+
+impl Arguments {
+    /// Reads the body and the sequences of a message. The name of the first field is the command.
+    ///
+    /// # Errors
+    /// The body is empty or malformed, or has a field twice.
+    pub(crate) fn from_message(message: Message) -> Result<Arguments> {
+        let arguments = Arguments::from_document(&message.body)?;
+        let mut names = message.sequences.iter().map(|sequence| &sequence.name);
+        if let Some(name) = names.find(|name| arguments.contains(name)) {
+            let message = format!("the argument `{name}` is in the body and in a sequence");
+            return Err(CommandError::new(code::FAILED_TO_PARSE, message));
+        }
+        Ok(Arguments {
+            sequences: message.sequences,
+            ..arguments
+        })
+    }
+
+    /// Reads a command or a nested document with options.
+    ///
+    /// # Errors
+    /// The document is empty or malformed, or has a field twice.
+    pub(crate) fn from_document(document: &RawDocument) -> Result<Arguments> {
+        let mut fields: Vec<Field> = Vec::new();
+        for element in document {
+            let (name, value) = element?;
+            let name = name.as_str();
+            if fields.iter().any(|field| field.name == name) {
+                let message = format!("BSON field '{name}' is a duplicate field");
+                return Err(CommandError::new(40413, message));
+            }
+            fields.push(Field {
+                name: name.to_owned(),
+                value: value.into(),
+            });
+        }
+        let first = fields.first().map(|field| field.name.clone());
+        Ok(Arguments {
+            command: first.unwrap_or_default(),
+            fields,
+            sequences: Vec::new(),
+        })
+    }
+
+    /// Reads the options of a nested document. Errors name the document.
+    pub(crate) fn nested(name: &str, document: &RawDocument) -> Result<Arguments> {
+        Ok(Arguments {
+            command: name.to_owned(),
+            ..Arguments::from_document(document)?
+        })
+    }
+
+    /// The name of the command, as the client wrote it.
+    pub(crate) fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// Replaces the name of the command by the canonical name.
+    pub(crate) fn set_command(&mut self, name: &str) {
+        if let Some(field) = self.fields.first_mut() {
+            name.clone_into(&mut field.name);
+        }
+        name.clone_into(&mut self.command);
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.name == name)
+    }
+
+    /// Takes an argument. `null` is as no argument.
+    pub(crate) fn value(&mut self, name: &str) -> Option<RawBson> {
+        let value = self.value_or_null(name)?;
+        (!matches!(value, RawBson::Null | RawBson::Undefined)).then_some(value)
+    }
+
+    /// Takes an argument that can be `null`.
+    pub(crate) fn value_or_null(&mut self, name: &str) -> Option<RawBson> {
+        let position = self.fields.iter().position(|field| field.name == name)?;
+        Some(self.fields.remove(position).value)
+    }
+
+    /// Takes an argument that the command has no use for, and that changes no result.
+    pub(crate) fn accept(&mut self, names: &[&str]) {
+        self.fields.retain(|field| !names.contains(&&*field.name));
+    }
+
+    /// Refuses arguments that a MongoDB server has and this server lacks, if they are present.
+    pub(crate) fn refuse(&self, names: &[&str]) -> Result<()> {
+        match self
+            .fields
+            .iter()
+            .find(|field| names.contains(&&*field.name) && field.value != RawBson::Null)
+        {
+            Some(field) => Err(CommandError::not_supported(format!(
+                "the argument `{}` of `{}` is not supported",
+                field.name, self.command
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(RawBson::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.wrong_type(name, &other, "string")),
+        }
+    }
+
+    pub(crate) fn required_text(&mut self, name: &str) -> Result<String> {
+        self.text(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Takes a flag. Numbers are true unless they are zero, as on MongoDB.
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
+        Ok(self.optional_flag(name)?.unwrap_or(false))
+    }
+
+    pub(crate) fn optional_flag(&mut self, name: &str) -> Result<Option<bool>> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        match value.as_raw_bson_ref() {
+            RawBsonRef::Boolean(flag) => Ok(Some(flag)),
+            number => match to_number(number) {
+                Some(number) => Ok(Some(number != 0.0)),
+                None => Err(self.wrong_type(name, &value, "bool, long, int, decimal, double")),
+            },
+        }
+    }
+
+    /// Takes a whole number. A fraction is cut off, as on MongoDB.
+    pub(crate) fn integer(&mut self, name: &str) -> Result<Option<i64>> {
+        let Some(value) = self.value(name) else {
+            return Ok(None);
+        };
+        match value.as_raw_bson_ref() {
+            RawBsonRef::Int64(number) => Ok(Some(number)),
+            number => match to_number(number) {
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "the cast cuts off the fraction and keeps the range of i64"
+                )]
+                Some(number) => Ok(Some(number as i64)),
+                None => Err(self.wrong_type(name, &value, "long, int, decimal, double")),
+            },
+        }
+    }
+
+    /// Takes a whole number that is not negative.
+    pub(crate) fn unsigned(&mut self, name: &str) -> Result<Option<u64>> {
+        let Some(number) = self.integer(name)? else {
+            return Ok(None);
+        };
+        match u64::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(CommandError::new(
+                VALUE_OUT_OF_RANGE,
+                format!("BSON field '{name}' value must be >= 0, actual value '{number}'"),
+            )),
+        }
+    }
+
+    pub(crate) fn document(&mut self, name: &str) -> Result<Option<RawDocumentBuf>> {
+        match self.value(name) {
+            None => Ok(None),
+            Some(RawBson::Document(document)) => Ok(Some(document)),
+            Some(other) => Err(self.wrong_type(name, &other, "object")),
+        }
+    }
+
+    pub(crate) fn required_document(&mut self, name: &str) -> Result<RawDocumentBuf> {
+        self.document(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Takes a list of documents: an array, or a sequence outside of the body.
+    pub(crate) fn documents(&mut self, name: &str) -> Result<Option<Vec<RawDocumentBuf>>> {
+        let sequences = &mut self.sequences;
+        if let Some(position) = sequences.iter().position(|sequence| sequence.name == name) {
+            return Ok(Some(sequences.swap_remove(position).documents));
+        }
+        match self.value(name) {
+            None => Ok(None),
+            Some(RawBson::Array(array)) => to_documents(name, &array).map(Some),
+            Some(other) => Err(self.wrong_type(name, &other, "array")),
+        }
+    }
+
+    pub(crate) fn required_documents(&mut self, name: &str) -> Result<Vec<RawDocumentBuf>> {
+        self.documents(name)?.ok_or_else(|| self.missing(name))
+    }
+
+    /// Takes an index: its name or its key.
+    pub(crate) fn hint(&mut self) -> Result<Option<RawBson>> {
+        match self.value("hint") {
+            Some(RawBson::Document(key)) if key.is_empty() => Ok(None),
+            None => Ok(None),
+            Some(hint @ (RawBson::String(_) | RawBson::Document(_))) => Ok(Some(hint)),
+            Some(_) => Err(CommandError::new(
+                code::FAILED_TO_PARSE,
+                "Hint must be a string or an object",
+            )),
+        }
+    }
+
+    /// Takes a collation. The server has only the comparison byte by byte.
+    pub(crate) fn collation(&mut self) -> Result<()> {
+        let Some(collation) = self.document("collation")? else {
+            return Ok(());
+        };
+        let is_simple = collation.is_empty()
+            || collation
+                .get_str("locale")
+                .is_ok_and(|locale| locale == "simple");
+        match is_simple {
+            true => Ok(()),
+            false => Err(CommandError::not_supported(
+                "collations of operations are not supported; strings are compared byte by byte",
+            )),
+        }
+    }
+
+    /// Refuses the arguments that the command has not taken.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let names = self.fields.iter().map(|field| &field.name);
+        let sequences = self.sequences.iter().map(|sequence| &sequence.name);
+        match names.chain(sequences).next() {
+            None => Ok(()),
+            Some(name) => Err(CommandError::new(
+                code::UNKNOWN_FIELD,
+                format!("BSON field '{}.{name}' is an unknown field.", self.command),
+            )),
+        }
+    }
+
+    pub(crate) fn missing(&self, name: &str) -> CommandError {
+        let message = format!(
+            "BSON field '{}.{name}' is missing but a required field",
+            self.command
+        );
+        CommandError::new(code::MISSING_FIELD, message)
+    }
+
+    pub(crate) fn wrong_type(&self, name: &str, value: &RawBson, expected: &str) -> CommandError {
+        let message = format!(
+            "BSON field '{}.{name}' is the wrong type '{}', expected type '{expected}'",
+            self.command,
+            type_name(value.element_type())
+        );
+        CommandError::new(code::TYPE_MISMATCH, message)
+    }
+}
+
+/// The error number for a number out of range.
+const VALUE_OUT_OF_RANGE: i32 = 51024;
+
+fn to_documents(name: &str, array: &RawArray) -> Result<Vec<RawDocumentBuf>> {
+    let mut documents = Vec::new();
+    for (position, element) in array.into_iter().enumerate() {
+        match element? {
+            RawBsonRef::Document(document) => documents.push(document.to_owned()),
+            other => {
+                let message = format!(
+                    "BSON field '{name}.{position}' is the wrong type '{}', expected type 'object'",
+                    type_name(other.element_type())
+                );
+                return Err(CommandError::new(code::TYPE_MISMATCH, message));
+            }
+        }
+    }
+    Ok(documents)
+}
+
+/// Returns a number of any type as a double.
+pub(crate) fn to_number(value: RawBsonRef<'_>) -> Option<f64> {
+    match value {
+        RawBsonRef::Int32(number) => Some(f64::from(number)),
+        #[expect(clippy::cast_precision_loss, reason = "callers read large i64 first")]
+        RawBsonRef::Int64(number) => Some(number as f64),
+        RawBsonRef::Double(number) => Some(number),
+        RawBsonRef::Decimal128(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+/// Returns the name of a type, as MongoDB's `$type` names it.
+fn type_name(kind: ElementType) -> &'static str {
+    match kind {
+        ElementType::Double => "double",
+        ElementType::String => "string",
+        ElementType::EmbeddedDocument => "object",
+        ElementType::Array => "array",
+        ElementType::Binary => "binData",
+        ElementType::Undefined => "undefined",
+        ElementType::ObjectId => "objectId",
+        ElementType::Boolean => "bool",
+        ElementType::DateTime => "date",
+        ElementType::Null => "null",
+        ElementType::RegularExpression => "regex",
+        ElementType::DbPointer => "dbPointer",
+        ElementType::JavaScriptCode => "javascript",
+        ElementType::Symbol => "symbol",
+        ElementType::JavaScriptCodeWithScope => "javascriptWithScope",
+        ElementType::Int32 => "int",
+        ElementType::Timestamp => "timestamp",
+        ElementType::Int64 => "long",
+        ElementType::Decimal128 => "decimal",
+        ElementType::MinKey => "minKey",
+        ElementType::MaxKey => "maxKey",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+
+    fn arguments(document: &RawDocument) -> Arguments {
+        Arguments::from_document(document).unwrap()
+    }
+
+    #[test]
+    fn an_argument_that_no_command_takes_is_refused() {
+        let mut find = arguments(&rawdoc! { "find": "c", "limit": 3.7, "frob": 1 });
+        assert_eq!(find.required_text("find").unwrap(), "c");
+        assert_eq!(find.integer("limit").unwrap(), Some(3));
+        let error = find.finish().unwrap_err();
+        assert_eq!(error.code(), code::UNKNOWN_FIELD);
+        assert!(error.to_string().contains("find.frob"));
+        find.accept(&["frob"]);
+        find.finish().unwrap();
+    }
+
+    #[test]
+    fn wrong_types_have_the_code_of_mongodb() {
+        let find = || arguments(&rawdoc! { "find": 1, "filter": [], "skip": -1, "new": "yes" });
+        let codes = [
+            find().text("find").unwrap_err().code(),
+            find().document("filter").unwrap_err().code(),
+            find().flag("new").unwrap_err().code(),
+            find().unsigned("skip").unwrap_err().code(),
+            find().required_text("missing").unwrap_err().code(),
+        ];
+        assert_eq!(codes, [14, 14, 14, 51024, 40414]);
+    }
+
+    #[test]
+    fn a_duplicate_argument_is_refused() {
+        let mut twice = rawdoc! { "ping": 1 };
+        twice.append(bson::raw::cstr!("ping"), 1);
+        assert_eq!(Arguments::from_document(&twice).unwrap_err().code(), 40413);
+        let message = Message {
+            body: rawdoc! { "insert": "c", "documents": [] },
+            sequences: vec![DocumentSequence {
+                name: "documents".to_owned(),
+                documents: Vec::new(),
+            }],
+            format: crate::message::ReplyFormat::Nothing,
+        };
+        assert!(Arguments::from_message(message).is_err());
+    }
+}

@@ -1,0 +1,363 @@
+//! The way of a command: arguments, permissions, session, execution, reply.
+
+use std::sync::Arc;
+
+use bson::{Binary, RawDocumentBuf, raw::cstr, rawdoc, spec::BinarySubtype};
+use odm_engine::{Database, Interrupt, Session, Transaction};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::{self, JoinHandle};
+use tokio::time::sleep;
+
+use crate::arguments::Arguments;
+use crate::command::{self, Access, Command, Run, get_more};
+use crate::connection::ConnectionState;
+use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
+use crate::message::Message;
+use crate::namespace::Namespace;
+use crate::request::{OperationNumber, RequestOptions, WriteConcern};
+use crate::server::ServerState;
+use crate::session::SessionGuard;
+
+/// An executed command.
+pub(crate) struct Execution {
+    pub(crate) reply: RawDocumentBuf,
+    /// The permit of the operation, until the reply has its memory.
+    pub(crate) permit: Option<OwnedSemaphorePermit>,
+}
+
+/// A command that works on the engine, on a thread for blocking work.
+pub(crate) struct Operation {
+    pub(crate) server: Arc<ServerState>,
+    pub(crate) options: RequestOptions,
+    transaction: Option<Arc<Transaction>>,
+}
+
+/// A command that answers at once, on the thread of the connection.
+pub(crate) struct InlineCall<'a> {
+    pub(crate) server: &'a ServerState,
+    pub(crate) connection: &'a mut ConnectionState,
+    pub(crate) options: &'a RequestOptions,
+}
+
+/// Executes a command, and returns the reply: the result or the error.
+pub(crate) async fn execute(
+    message: Message,
+    connection: &mut ConnectionState,
+    server: &Arc<ServerState>,
+    interrupt: Interrupt,
+) -> Execution {
+    let mut permit = None;
+    let executed = execute_command(message, connection, server, interrupt, &mut permit).await;
+    let mut reply = match executed {
+        Ok(mut reply) => {
+            reply.append(cstr!("ok"), 1.0);
+            reply
+        }
+        Err(error) => error.to_reply(&server.namespaces),
+    };
+    append_times(&mut reply, &server.database);
+    Execution { reply, permit }
+}
+
+async fn execute_command(
+    message: Message,
+    connection: &mut ConnectionState,
+    server: &Arc<ServerState>,
+    interrupt: Interrupt,
+    permit: &mut Option<OwnedSemaphorePermit>,
+) -> Result<RawDocumentBuf> {
+    let mut arguments = Arguments::from_message(message)?;
+    let command = command::find(arguments.command())?;
+    arguments.set_command(command.name);
+    let options = RequestOptions::take(&mut arguments)?;
+    if command.access != Access::Anyone && !connection.is_authenticated {
+        let message = format!("command {} requires authentication", command.name);
+        return Err(CommandError::new(code::UNAUTHORIZED, message));
+    }
+    if command.access == Access::Write && !server.allows_writes {
+        let message = format!(
+            "`{}` is refused: the server is read-only. Start the server with `--write`, or with `allow_writes`",
+            command.name
+        );
+        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
+    }
+    let run = match command.run {
+        Run::Inline(run) => {
+            let call = InlineCall {
+                server,
+                connection,
+                options: &options,
+            };
+            return run(call, arguments);
+        }
+        Run::GetMore => {
+            return get_more::run(server, options, arguments, &interrupt, permit).await;
+        }
+        Run::Blocking(run) => run,
+    };
+    let max_time = options.max_time;
+    let session = lock_session(command, &options, server).await?;
+    let operations = Arc::clone(&server.operations);
+    *permit = operations.acquire_owned().await.ok();
+    let operation = BlockingOperation {
+        server: Arc::clone(server),
+        session,
+        command,
+        run,
+        arguments,
+        options,
+    };
+    let thread = {
+        let interrupt = interrupt.clone();
+        task::spawn_blocking(move || interrupt.run(|| operation.run()))
+    };
+    join_within(thread, max_time, &interrupt).await
+}
+
+/// Waits for an operation. After the time limit, the operation is interrupted.
+pub(crate) async fn join_within<T>(
+    mut thread: JoinHandle<Result<T>>,
+    max_time: Option<std::time::Duration>,
+    interrupt: &Interrupt,
+) -> Result<T> {
+    let Some(max_time) = max_time else {
+        return thread.await.unwrap_or_else(|_| Err(panicked()));
+    };
+    tokio::select! {
+        biased;
+        joined = &mut thread => joined.unwrap_or_else(|_| Err(panicked())),
+        () = sleep(max_time) => {
+            interrupt.cancel();
+            let joined = thread.await.unwrap_or_else(|_| Err(panicked()));
+            joined.map_err(|error| match error.code() {
+                INTERRUPTED => CommandError::new(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
+                _ => error,
+            })
+        }
+    }
+}
+
+const INTERRUPTED: i32 = 11601;
+
+fn panicked() -> CommandError {
+    let message =
+        "the command failed by a panic, which is a bug; the log of the server has details";
+    CommandError::new(code::INTERNAL_ERROR, message)
+}
+
+/// Locks the session of a command with a number.
+pub(crate) async fn lock_session(
+    command: &Command,
+    options: &RequestOptions,
+    server: &ServerState,
+) -> Result<Option<SessionGuard>> {
+    let allowed = match options.number {
+        OperationNumber::None => return Ok(None),
+        OperationNumber::RetryableWrite(_) => command.is_retryable,
+        OperationNumber::Transaction { .. } => command.in_transaction,
+    };
+    match (options.number, allowed) {
+        (_, true) => {}
+        (OperationNumber::Transaction { .. }, false) => {
+            let message = format!(
+                "Cannot run '{}' in a multi-document transaction.",
+                command.name
+            );
+            let error = CommandError::new(code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION, message);
+            return Err(error);
+        }
+        (_, false) => {
+            let message = "txnNumber may only be provided for multi-document transactions and retryable write commands";
+            return Err(CommandError::new(50768, message));
+        }
+    }
+    match options.session {
+        Some(id) => Ok(Some(server.sessions.lock(id).await)),
+        None => Ok(None),
+    }
+}
+
+/// A command with everything that it needs on a thread for blocking work.
+struct BlockingOperation {
+    server: Arc<ServerState>,
+    session: Option<SessionGuard>,
+    command: &'static Command,
+    run: fn(&Operation, Arguments) -> Result<RawDocumentBuf>,
+    arguments: Arguments,
+    options: RequestOptions,
+}
+
+impl BlockingOperation {
+    fn run(mut self) -> Result<RawDocumentBuf> {
+        let Some(mut session) = self.session.take() else {
+            return self.run_in(None);
+        };
+        let server = Arc::clone(&self.server);
+        match self.options.number {
+            OperationNumber::None => self.run_in(None),
+            OperationNumber::RetryableWrite(number) => {
+                if let Some(reply) = session.begin_write(number)? {
+                    return Ok(reply);
+                }
+                let reply = self.run_in(None)?;
+                server.sessions.keep_reply(&mut session, &reply);
+                Ok(reply)
+            }
+            OperationNumber::Transaction { number, .. } if self.command.ends_transaction => {
+                server.cursors.close_in_transaction(session.id(), number);
+                let committed = match self.command.name {
+                    "abortTransaction" => session.abort(number),
+                    _ => session.commit(number),
+                };
+                committed.map_err(with_transaction_label)?;
+                let concern = self.options.write_concern.clone();
+                let mut reply = self.run_in(None)?;
+                append_write_concern_error(&mut reply, &concern);
+                Ok(reply)
+            }
+            OperationNumber::Transaction { number, begins } => {
+                let transaction = match begins {
+                    true => session.begin(number, &server.database)?,
+                    false => session.transaction(number)?,
+                };
+                let reply = self.run_in(Some(transaction));
+                // As on MongoDB, every error of a transaction aborts the transaction.
+                let has_failed = match &reply {
+                    Ok(reply) => reply.get("writeErrors")?.is_some(),
+                    Err(_) => true,
+                };
+                if has_failed {
+                    session.abort_open();
+                    server.cursors.close_in_transaction(session.id(), number);
+                }
+                reply.map_err(with_transaction_label)
+            }
+        }
+    }
+
+    fn run_in(self, transaction: Option<Arc<Transaction>>) -> Result<RawDocumentBuf> {
+        let is_write = self.command.access == Access::Write;
+        let concern = self.options.write_concern.clone();
+        let in_transaction = transaction.is_some();
+        let operation = Operation {
+            server: self.server,
+            options: self.options,
+            transaction,
+        };
+        let mut reply = (self.run)(&operation, self.arguments)?;
+        if is_write && !in_transaction {
+            if concern == (WriteConcern::Available { journaled: true }) {
+                operation.database().sync()?;
+            }
+            append_write_concern_error(&mut reply, &concern);
+        }
+        Ok(reply)
+    }
+}
+
+/// Adds the label for errors after which the client runs the transaction again.
+fn with_transaction_label(error: CommandError) -> CommandError {
+    match error.code() {
+        code::WRITE_CONFLICT | code::NO_SUCH_TRANSACTION => {
+            error.with_label(TRANSIENT_TRANSACTION_ERROR)
+        }
+        _ => error,
+    }
+}
+
+fn append_write_concern_error(reply: &mut RawDocumentBuf, concern: &WriteConcern) {
+    if let WriteConcern::Unavailable(number, message) = concern {
+        let error = rawdoc! {
+            "code": *number,
+            "codeName": &*code::name(*number),
+            "errmsg": message.as_str(),
+        };
+        reply.append(cstr!("writeConcernError"), error);
+    }
+}
+
+impl Operation {
+    /// The state that the command works on: the database, or the transaction of the client.
+    pub(crate) fn engine(&self) -> &Session {
+        match &self.transaction {
+            Some(transaction) => transaction,
+            None => self.database(),
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.server.database
+    }
+
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// The number of the transaction, if the command is in a transaction.
+    pub(crate) fn transaction_number(&self) -> Option<i64> {
+        match self.options.number {
+            OperationNumber::Transaction { number, .. } => Some(number),
+            OperationNumber::None | OperationNumber::RetryableWrite(_) => None,
+        }
+    }
+
+    /// Returns the namespace of a collection of the database of the command.
+    pub(crate) fn namespace(&self, collection: &str) -> Namespace {
+        Namespace {
+            database: self.options.database.clone(),
+            collection: collection.to_owned(),
+        }
+    }
+
+    /// Returns the name of a collection in the file.
+    ///
+    /// # Errors
+    /// An invalid name.
+    pub(crate) fn engine_name(&self, collection: &str) -> Result<String> {
+        let database = &self.options.database;
+        self.server.namespaces.to_engine(database, collection)
+    }
+
+    /// Returns the name of a collection in the file, for a write.
+    ///
+    /// # Errors
+    /// An invalid name, or a name that is reserved.
+    pub(crate) fn engine_name_to_write(&self, collection: &str) -> Result<String> {
+        if collection.starts_with("system.") {
+            let message = format!("cannot write to '{}'", self.namespace(collection));
+            return Err(CommandError::new(code::INVALID_NAMESPACE, message));
+        }
+        self.engine_name(collection)
+    }
+
+    /// Returns the collections of a database of clients, by their names for clients.
+    ///
+    /// # Errors
+    /// Errors of the engine.
+    pub(crate) fn collections(&self, database: &str) -> Result<Vec<String>> {
+        let names = self.database().list_collections()?;
+        let namespaces = names
+            .iter()
+            .map(|name| self.server.namespaces.from_engine(name));
+        let mut collections: Vec<_> = namespaces
+            .filter(|namespace| namespace.database == database)
+            .map(|namespace| namespace.collection)
+            .collect();
+        collections.sort_unstable();
+        Ok(collections)
+    }
+}
+
+/// Adds the times of a member of a replica set.
+fn append_times(reply: &mut RawDocumentBuf, database: &Database) {
+    let time = database.cluster_time();
+    // Nobody signs the time: the server ignores the times of clients.
+    let hash = Binary {
+        subtype: BinarySubtype::Generic,
+        bytes: vec![0; 20],
+    };
+    let signature = rawdoc! { "hash": hash, "keyId": 0_i64 };
+    let cluster_time = rawdoc! { "clusterTime": time, "signature": signature };
+    reply.append(cstr!("$clusterTime"), cluster_time);
+    reply.append(cstr!("operationTime"), time);
+}
