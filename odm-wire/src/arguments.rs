@@ -133,6 +133,18 @@ impl Arguments {
         self.text(name)?.ok_or_else(|| self.missing(name))
     }
 
+    /// Takes the name of a collection.
+    pub(crate) fn collection(&mut self, name: &str) -> Result<String> {
+        match self.value_or_null(name) {
+            Some(RawBson::String(collection)) => Ok(collection),
+            Some(other) => Err(CommandError::bad_value(format!(
+                "collection name has invalid type {}",
+                type_name(other.element_type())
+            ))),
+            None => Err(self.missing(name)),
+        }
+    }
+
     /// Takes a flag. Numbers are true unless they are zero, as on MongoDB.
     pub(crate) fn flag(&mut self, name: &str) -> Result<bool> {
         Ok(self.optional_flag(name)?.unwrap_or(false))

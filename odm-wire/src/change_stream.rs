@@ -141,7 +141,7 @@ impl ChangeCursor {
             let (name, value) = element?;
             match (name.as_str(), value) {
                 ("ns", RawBsonRef::Document(namespace)) => {
-                    let namespace = self.namespaces.from_engine(namespace.get_str("coll")?);
+                    let namespace = self.namespaces.namespace_of(namespace.get_str("coll")?);
                     if let Watched::Database(watched) = &self.watched
                         && *watched != namespace.database
                     {
@@ -165,7 +165,10 @@ impl ChangeCursor {
             pipeline: documents::pipeline_on([event], &self.stages),
             ..Aggregate::default()
         };
-        let kept = self.database.aggregate("changes", &aggregate)?.next();
+        let kept = self
+            .database
+            .aggregate(documents::NO_COLLECTION, &aggregate)?
+            .next();
         let kept = kept.transpose()?;
         if kept
             .as_ref()

@@ -5,7 +5,7 @@ mod aggregate;
 mod build_info;
 mod coll_mod;
 mod coll_stats;
-mod commit_transaction;
+pub(crate) mod commit_transaction;
 mod connection_status;
 mod count;
 mod create;

@@ -9,7 +9,7 @@ use tokio::task::{self, JoinHandle};
 use tokio::time::sleep;
 
 use crate::arguments::Arguments;
-use crate::command::{self, Access, Command, Run, get_more};
+use crate::command::{self, Access, Command, Run, commit_transaction, get_more};
 use crate::connection::ConnectionState;
 use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
 use crate::message::Message;
@@ -204,14 +204,16 @@ impl BlockingOperation {
                 Ok(reply)
             }
             OperationNumber::Transaction { number, .. } if self.command.ends_transaction => {
-                server.cursors.close_in_transaction(session.id(), number);
-                let committed = match self.command.name {
-                    "abortTransaction" => session.abort(number),
-                    _ => session.commit(number),
-                };
-                committed.map_err(with_transaction_label)?;
+                let is_commit = self.command.name == commit_transaction::COMMAND.name;
                 let concern = self.options.write_concern.clone();
+                // Check the arguments before the transaction ends.
                 let mut reply = self.run_in(None)?;
+                server.cursors.close_in_transaction(session.id(), number);
+                let ended = match is_commit {
+                    true => session.commit(number),
+                    false => session.abort(number),
+                };
+                ended.map_err(with_transaction_label)?;
                 append_write_concern_error(&mut reply, &concern);
                 Ok(reply)
             }
@@ -315,7 +317,7 @@ impl Operation {
     /// An invalid name.
     pub(crate) fn engine_name(&self, collection: &str) -> Result<String> {
         let database = &self.options.database;
-        self.server.namespaces.to_engine(database, collection)
+        self.server.namespaces.engine_name(database, collection)
     }
 
     /// Returns the name of a collection in the file, for a write.
@@ -338,7 +340,7 @@ impl Operation {
         let names = self.database().list_collections()?;
         let namespaces = names
             .iter()
-            .map(|name| self.server.namespaces.from_engine(name));
+            .map(|name| self.server.namespaces.namespace_of(name));
         let mut collections: Vec<_> = namespaces
             .filter(|namespace| namespace.database == database)
             .map(|namespace| namespace.collection)

@@ -1,9 +1,12 @@
 //! Pipelines on documents that are not in a collection, such as lists of collections.
 
-use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 use odm_engine::{Aggregate, Database};
 
 use crate::error::Result;
+
+/// The name of the collection of a pipeline without a collection, as on MongoDB. No collection can have this name.
+pub(crate) const NO_COLLECTION: &str = "$cmd.aggregate";
 
 /// Returns a pipeline that runs stages on some documents.
 pub(crate) fn pipeline_on(
@@ -15,9 +18,15 @@ pub(crate) fn pipeline_on(
     let documents: RawArrayBuf = documents
         .map(|document| rawdoc! { "$literal": document })
         .collect();
-    let mut pipeline = vec![rawdoc! { "$documents": documents }];
+    let mut pipeline = vec![documents_stage(documents)];
     pipeline.extend_from_slice(stages);
     pipeline
+}
+
+/// Returns the first stage of a pipeline without a collection: the operand of `$documents` as the input. The engine has
+/// `$documents` only in nested pipelines, so the stage is a union of a collection that does not exist with the documents.
+pub(crate) fn documents_stage(documents: impl Into<RawBson>) -> RawDocumentBuf {
+    rawdoc! { "$unionWith": { "pipeline": [{ "$documents": documents.into() }] } }
 }
 
 /// Returns the documents that match a filter.
@@ -36,6 +45,6 @@ pub(crate) fn matching(
         pipeline: pipeline_on(documents, &[rawdoc! { "$match": filter }]),
         ..Aggregate::default()
     };
-    let found = database.aggregate("documents", &aggregate)?;
+    let found = database.aggregate(NO_COLLECTION, &aggregate)?;
     Ok(found.collect::<Result<_, _>>()?)
 }

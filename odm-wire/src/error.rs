@@ -19,7 +19,8 @@ pub(crate) const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError"
 pub(crate) struct CommandError {
     code: i32,
     message: String,
-    duplicate: Option<DuplicateKey>,
+    /// The error of a unique index, with the duplicate key.
+    duplicate: Option<Error>,
     labels: Vec<&'static str>,
 }
 
@@ -91,8 +92,12 @@ impl CommandError {
         entry
     }
 
+    fn duplicate_key(&self) -> Option<&DuplicateKey> {
+        self.duplicate.as_ref()?.duplicate_key()
+    }
+
     fn append_key(&self, reply: &mut RawDocumentBuf) {
-        if let Some(duplicate) = &self.duplicate {
+        if let Some(duplicate) = self.duplicate_key() {
             reply.append(cstr!("keyPattern"), duplicate.key_pattern());
             reply.append(cstr!("keyValue"), duplicate.key_value());
             if let Some(collation) = duplicate.collation() {
@@ -103,10 +108,10 @@ impl CommandError {
 
     /// Returns the message. Programs parse the message of a duplicate key, so the message has MongoDB's form.
     fn message(&self, namespaces: &Namespaces) -> String {
-        let Some(duplicate) = &self.duplicate else {
+        let Some(duplicate) = self.duplicate_key() else {
             return self.message.clone();
         };
-        let namespace = namespaces.from_engine(duplicate.collection());
+        let namespace = namespaces.namespace_of(duplicate.collection());
         let collation = duplicate.collation().map(|collation| {
             let locale = collation.get_str("locale").unwrap_or_default();
             format!(" collation: {{ locale: \"{locale}\" }}")
@@ -147,8 +152,8 @@ impl From<Error> for CommandError {
         CommandError {
             code,
             message: error.message().to_owned(),
-            duplicate: error.duplicate_key().cloned(),
             labels: Vec::new(),
+            duplicate: error.is_duplicate_key().then_some(error),
         }
     }
 }

@@ -453,20 +453,18 @@ mod tests {
 
     #[test]
     fn an_old_hello_is_a_query() {
-        let hello = rawdoc! { "isMaster": 1 };
-        let numbers = [0_i32, -1].map(i32::to_le_bytes).concat();
-        let query = [
-            &0_u32.to_le_bytes()[..],
-            b"admin.$cmd\0",
-            &numbers,
-            hello.as_bytes(),
-        ]
-        .concat();
-        let message = Message::parse(header(query.len(), OP_QUERY), &query).unwrap();
+        let query = |namespace: &[u8]| {
+            let numbers = [0_i32, -1].map(i32::to_le_bytes).concat();
+            let hello = rawdoc! { "isMaster": 1 };
+            let parts = [&[0; 4], namespace, &[0], &numbers, hello.as_bytes()];
+            let payload = parts.concat();
+            Message::parse(header(payload.len(), OP_QUERY), &payload)
+        };
+        let message = query(b"admin.$cmd").unwrap();
         assert_eq!(message.body, rawdoc! { "isMaster": 1, "$db": "admin" });
-        let other = String::from_utf8_lossy(&query).replace("$cmd", "cmd1");
-        let refused = Message::parse(header(other.len(), OP_QUERY), other.as_bytes());
-        assert!(refused.unwrap_err().to_string().contains("OP_QUERY"));
+        assert_eq!(message.format, ReplyFormat::Query);
+        let refused = query(b"admin.users").unwrap_err();
+        assert!(refused.to_string().contains("OP_QUERY"));
     }
 
     #[test]

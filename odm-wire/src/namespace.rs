@@ -48,7 +48,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// An invalid name.
-    pub(crate) fn to_engine(&self, database: &str, collection: &str) -> Result<String> {
+    pub(crate) fn engine_name(&self, database: &str, collection: &str) -> Result<String> {
         check_database(database)?;
         let invalid = |reason: &str| {
             let message = format!("Invalid namespace specified '{database}.{collection}'{reason}");
@@ -74,7 +74,7 @@ impl Namespaces {
     }
 
     /// Returns the namespace of a collection of the file.
-    pub(crate) fn from_engine(&self, name: &str) -> Namespace {
+    pub(crate) fn namespace_of(&self, name: &str) -> Namespace {
         let (database, collection) = self
             .split_foreign(name)
             .unwrap_or((&self.main_database, name));
@@ -119,8 +119,8 @@ mod tests {
             ("shop", "@not a database/orders", "@not a database/orders"),
             ("shop", "@test", "@test"),
         ] {
-            assert_eq!(namespaces.to_engine(database, collection).unwrap(), name);
-            let namespace = namespaces.from_engine(name);
+            assert_eq!(namespaces.engine_name(database, collection).unwrap(), name);
+            let namespace = namespaces.namespace_of(name);
             assert_eq!(namespace.to_string(), format!("{database}.{collection}"));
         }
     }
@@ -140,7 +140,7 @@ mod tests {
             ("a b", "c"),
             ("shop", &long),
         ] {
-            let error = namespaces.to_engine(database, collection).unwrap_err();
+            let error = namespaces.engine_name(database, collection).unwrap_err();
             assert_eq!(
                 error.code(),
                 code::INVALID_NAMESPACE,

@@ -154,7 +154,7 @@ fn parse_max_time(arguments: &mut Arguments) -> Result<Option<Duration>> {
         return Ok(None);
     };
     let number = to_number(value.as_raw_bson_ref());
-    let number = number.ok_or_else(|| arguments.wrong_type("maxTimeMS", &value, "number"))?;
+    let number = number.ok_or_else(|| CommandError::bad_value("maxTimeMS must be a number"))?;
     match number {
         0.0 => Ok(None),
         number if (0.0..=f64::from(i32::MAX)).contains(&number) => {

@@ -9,14 +9,11 @@ use crate::arguments::Arguments;
 use crate::change_stream::{self, ChangeCursor, Watched};
 use crate::cursor::{CursorSource, OpenCursor};
 use crate::dispatch::Operation;
-use crate::documents;
+use crate::documents::{self, NO_COLLECTION};
 use crate::error::{CommandError, Result, code};
 use crate::pipeline;
 
 pub(super) const COMMAND: Command = Command::read("aggregate", run).in_transaction();
-
-/// The name of the collection of a pipeline without a collection, as on MongoDB.
-const NO_COLLECTION: &str = "$cmd.aggregate";
 
 /// A parsed `aggregate`.
 pub(super) struct AggregateCommand {
@@ -52,10 +49,16 @@ fn open_source(operation: &Operation, command: &AggregateCommand) -> Result<Curs
         ..command.aggregate.clone()
     };
     let Some(collection) = &command.collection else {
-        let first = stages.first();
-        if !first.is_some_and(|stage| matches!(stage.get("$documents"), Ok(Some(_)))) {
+        let first = stages
+            .first()
+            .map(|stage| stage.get("$documents"))
+            .transpose()?;
+        let Some(operand) = first.flatten() else {
             let message = "{aggregate: 1} is not valid for this pipeline; the first stage is $documents or $changeStream";
             return Err(CommandError::new(code::INVALID_NAMESPACE, message));
+        };
+        if let Some(stage) = aggregate.pipeline.first_mut() {
+            *stage = documents::documents_stage(RawBson::from(operand));
         }
         let found = operation.engine().aggregate(NO_COLLECTION, &aggregate)?;
         return Ok(CursorSource::Query(found));
@@ -66,6 +69,8 @@ fn open_source(operation: &Operation, command: &AggregateCommand) -> Result<Curs
     {
         let statistics = coll_stats::stage(operation, collection, options)?;
         aggregate.pipeline = documents::pipeline_on([statistics], rest);
+        let found = operation.engine().aggregate(NO_COLLECTION, &aggregate)?;
+        return Ok(CursorSource::Query(found));
     }
     let found = operation.engine().aggregate(&name, &aggregate)?;
     Ok(CursorSource::Query(found))

@@ -13,7 +13,7 @@ use crate::error::{CommandError, Result, code};
 pub(super) const COMMAND: Command = Command::write("collMod", run);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("collMod")?;
+    let collection = arguments.collection("collMod")?;
     let name = operation.engine_name_to_write(&collection)?;
     let indexes = operation.database().list_indexes(&name)?;
     if indexes.is_empty() {

@@ -11,7 +11,7 @@ use crate::error::{CommandError, Result, code};
 pub(super) const COMMAND: Command = Command::read("collStats", run).with_aliases(&["collstats"]);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("collStats")?;
+    let collection = arguments.collection("collStats")?;
     let scale = take_scale(&mut arguments)?;
     arguments.finish()?;
     let mut reply = RawDocumentBuf::new();

@@ -8,7 +8,7 @@ use crate::dispatch::Operation;
 use crate::error::{CommandError, Result, code};
 use crate::request::OperationNumber;
 
-pub(super) const COMMAND: Command = Command::read("commitTransaction", run).ends_transaction();
+pub(crate) const COMMAND: Command = Command::read("commitTransaction", run).ends_transaction();
 
 fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
     finish_end(operation, arguments, "commitTransaction")
@@ -20,6 +20,10 @@ pub(super) fn finish_end(
     mut arguments: Arguments,
     name: &str,
 ) -> Result<RawDocumentBuf> {
+    if operation.options.database != "admin" {
+        let message = format!("{name} may only be run against the admin database.");
+        return Err(CommandError::new(code::UNAUTHORIZED, message));
+    }
     if !matches!(
         operation.options.number,
         OperationNumber::Transaction { .. }

@@ -22,7 +22,7 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 
 /// Reads the arguments.
 pub(super) fn parse(mut arguments: Arguments) -> Result<(String, Count)> {
-    let collection = arguments.required_text("count")?;
+    let collection = arguments.collection("count")?;
     arguments.collation()?;
     arguments.accept(&["fields"]);
     let limit = arguments.integer("limit")?.unwrap_or(0);

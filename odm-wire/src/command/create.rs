@@ -28,7 +28,7 @@ const UNSUPPORTED: &[&str] = &[
 ];
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("create")?;
+    let collection = arguments.collection("create")?;
     if arguments.flag("capped")? {
         let message = "capped collections are not supported";
         return Err(CommandError::not_supported(message));

@@ -11,7 +11,7 @@ use crate::error::{CommandError, Result};
 pub(super) const COMMAND: Command = Command::write("createIndexes", run);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("createIndexes")?;
+    let collection = arguments.collection("createIndexes")?;
     let specifications = arguments.required_documents("indexes")?;
     // The indexes are complete when the command returns.
     arguments.accept(&["commitQuorum", "ignoreUnknownIndexOptions"]);
@@ -30,11 +30,12 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     let mut reply = RawDocumentBuf::new();
     reply.append(cstr!("numIndexesBefore"), number(before.max(1) as u64));
     reply.append(cstr!("numIndexesAfter"), number(after as u64));
-    if before == 0 {
-        reply.append(cstr!("createdCollectionAutomatically"), true);
-    }
     if before == after {
         reply.append(cstr!("note"), "all indexes already exist");
+    } else {
+        reply.append(cstr!("createdCollectionAutomatically"), before == 0);
+        // All members of the replica set, which are this server.
+        reply.append(cstr!("commitQuorum"), "votingMembers");
     }
     Ok(reply)
 }

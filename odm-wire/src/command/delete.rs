@@ -13,7 +13,7 @@ use crate::error::{CommandError, Result, code};
 pub(super) const COMMAND: Command = Command::write("delete", run).in_transaction().retryable();
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("delete")?;
+    let collection = arguments.collection("delete")?;
     let options = WriteOptions::take(&mut arguments)?;
     let statements = write::take_writes(&mut arguments, "deletes")?;
     arguments.finish()?;

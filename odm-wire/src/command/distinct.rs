@@ -30,7 +30,7 @@ impl Distinct {
     pub(super) fn parse(mut arguments: Arguments) -> Result<Distinct> {
         arguments.collation()?;
         let distinct = Distinct {
-            collection: arguments.required_text("distinct")?,
+            collection: arguments.collection("distinct")?,
             path: arguments.required_text("key")?,
             filter: arguments.document("query")?.unwrap_or_default(),
         };

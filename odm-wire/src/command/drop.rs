@@ -10,7 +10,7 @@ use crate::error::{CommandError, Result};
 pub(super) const COMMAND: Command = Command::write("drop", run);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("drop")?;
+    let collection = arguments.collection("drop")?;
     arguments.finish()?;
     let name = operation.engine_name_to_write(&collection)?;
     let indexes = operation.database().list_indexes(&name)?.len();

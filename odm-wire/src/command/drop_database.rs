@@ -1,6 +1,6 @@
 //! `{ dropDatabase: 1 }`: removes all collections of a database, one after the other.
 
-use bson::{RawDocumentBuf, rawdoc};
+use bson::RawDocumentBuf;
 
 use super::Command;
 use crate::arguments::Arguments;
@@ -18,8 +18,5 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
         let name = operation.engine_name(collection)?;
         operation.database().drop_collection(&name)?;
     }
-    match collections.is_empty() {
-        true => Ok(RawDocumentBuf::new()),
-        false => Ok(rawdoc! { "dropped": database }),
-    }
+    Ok(RawDocumentBuf::new())
 }

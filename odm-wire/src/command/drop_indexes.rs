@@ -12,7 +12,7 @@ pub(super) const COMMAND: Command =
     Command::write("dropIndexes", run).with_aliases(&["deleteindexes"]);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("dropIndexes")?;
+    let collection = arguments.collection("dropIndexes")?;
     let selection = match arguments.value("index") {
         None => return Err(arguments.missing("index")),
         Some(RawBson::String(name)) if name == "*" => DropIndexes::All,

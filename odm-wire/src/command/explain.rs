@@ -93,7 +93,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
 
 /// Returns the query of a write, which an explanation does not run.
 fn query_of_write(mut command: Arguments, name: &str) -> Result<(String, Find)> {
-    let collection = command.required_text(name)?;
+    let collection = command.collection(name)?;
     let (statements, query) = match name {
         "update" => ("updates", "q"),
         "delete" => ("deletes", "q"),

@@ -39,7 +39,7 @@ impl FindCommand {
     /// # Errors
     /// Wrong types; arguments that are not supported.
     pub(super) fn parse(mut arguments: Arguments) -> Result<FindCommand> {
-        let collection = arguments.required_text("find")?;
+        let collection = arguments.collection("find")?;
         if arguments.flag("tailable")? {
             let message =
                 "error processing query: tailable cursor requested on non capped collection";

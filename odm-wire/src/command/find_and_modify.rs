@@ -32,7 +32,7 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 }
 
 fn parse(mut arguments: Arguments) -> Result<(String, FindAndModify)> {
-    let collection = arguments.required_text("findAndModify")?;
+    let collection = arguments.collection("findAndModify")?;
     arguments.collation()?;
     arguments.accept(&["bypassDocumentValidation"]);
     let removes = arguments.flag("remove")?;

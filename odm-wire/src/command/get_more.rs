@@ -36,7 +36,7 @@ pub(crate) async fn run(
     let id = arguments.integer("getMore")?.unwrap_or(0);
     let namespace = Namespace {
         database: options.database.clone(),
-        collection: arguments.required_text("collection")?,
+        collection: arguments.collection("collection")?,
     };
     let max_documents = take_batch_size(&mut arguments)?.filter(|max| *max > 0);
     // Members of a replica set send the following arguments to each other.

@@ -11,7 +11,7 @@ use crate::error::Result;
 pub(super) const COMMAND: Command = Command::write("insert", run).in_transaction().retryable();
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("insert")?;
+    let collection = arguments.collection("insert")?;
     let options = WriteOptions::take(&mut arguments)?;
     let documents = write::take_writes(&mut arguments, "documents")?;
     arguments.finish()?;

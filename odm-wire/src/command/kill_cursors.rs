@@ -14,7 +14,7 @@ pub(super) const COMMAND: Command =
 fn run(call: InlineCall<'_>, mut arguments: Arguments) -> Result<RawDocumentBuf> {
     let namespace = Namespace {
         database: call.options.database.clone(),
-        collection: arguments.required_text("killCursors")?,
+        collection: arguments.collection("killCursors")?,
     };
     let ids = match arguments.value("cursors") {
         Some(RawBson::Array(ids)) => ids,

@@ -26,7 +26,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     let namespaces = &operation.server.namespaces;
     let names: BTreeSet<_> = collections
         .iter()
-        .map(|name| namespaces.from_engine(name).database)
+        .map(|name| namespaces.namespace_of(name).database)
         .collect();
     // All databases share one file.
     let bytes = long(database.file_bytes()?.unwrap_or(0));

@@ -15,7 +15,7 @@ pub(super) const COMMAND: Command = Command::read("listIndexes", run);
 const INDEX_VERSION: i32 = 2;
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("listIndexes")?;
+    let collection = arguments.collection("listIndexes")?;
     let batch_documents = take_cursor_options(&mut arguments)?;
     arguments.accept(&["includeBuildUUIDs"]);
     arguments.finish()?;

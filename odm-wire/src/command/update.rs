@@ -24,7 +24,7 @@ struct Totals {
 }
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("update")?;
+    let collection = arguments.collection("update")?;
     let options = WriteOptions::take(&mut arguments)?;
     let statements = write::take_writes(&mut arguments, "updates")?;
     arguments.finish()?;

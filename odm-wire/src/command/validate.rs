@@ -10,7 +10,7 @@ use crate::error::{CommandError, Result};
 pub(super) const COMMAND: Command = Command::read("validate", run);
 
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
-    let collection = arguments.required_text("validate")?;
+    let collection = arguments.collection("validate")?;
     // The check is always the full check, and changes nothing.
     arguments.accept(&["full", "metadata", "checkBSONConformance"]);
     if arguments.flag("repair")? || arguments.flag("background")? {
