@@ -14,6 +14,7 @@ mod keys;
 mod panics;
 mod storage;
 mod update;
+mod wire;
 
 pub use aggregation::pipeline;
 pub use bytes::bson;
@@ -22,6 +23,7 @@ pub use find::{filter, find};
 pub use keys::keys;
 pub use panics::start;
 pub use update::update;
+pub use wire::wire;
 
 /// A fuzz target: a function of an input.
 pub type Target = fn(&[u8]);
@@ -37,4 +39,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pipeline", pipeline),
     ("stored", stored),
     ("update", update),
+    ("wire", wire),
 ];

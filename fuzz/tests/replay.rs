@@ -76,6 +76,11 @@ fn stored() {
 }
 
 #[test]
+fn wire() {
+    run("wire", 600);
+}
+
+#[test]
 fn update() {
     run("update", 600);
 }

@@ -62,13 +62,7 @@ pub(crate) async fn serve(stream: TcpStream, server: Arc<ServerState>) {
     if stream.set_nodelay(true).is_err() {
         return;
     }
-    let state = ConnectionState {
-        id: server.total_connections.fetch_add(1, Ordering::Relaxed) + 1,
-        local,
-        peer,
-        is_authenticated: server.credentials.is_none(),
-        authentication: None,
-    };
+    let state = ConnectionState::new(local, peer, &server);
     #[cfg(feature = "tls")]
     if let Some(identity) = &server.tls {
         let accepted = timeout(HANDSHAKE_TIMEOUT, identity.acceptor().accept(stream)).await;
@@ -78,6 +72,32 @@ pub(crate) async fn serve(stream: TcpStream, server: Arc<ServerState>) {
         return;
     }
     end_with_connection(serve_stream(stream, state, &server).await);
+}
+
+/// Serves a client on a stream without addresses.
+pub(crate) async fn serve_in_memory(
+    stream: impl AsyncRead + AsyncWrite,
+    server: &Arc<ServerState>,
+) -> io::Result<()> {
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    serve_stream(
+        stream,
+        ConnectionState::new(address, address, server),
+        server,
+    )
+    .await
+}
+
+impl ConnectionState {
+    fn new(local: SocketAddr, peer: SocketAddr, server: &ServerState) -> ConnectionState {
+        ConnectionState {
+            id: server.total_connections.fetch_add(1, Ordering::Relaxed) + 1,
+            local,
+            peer,
+            is_authenticated: server.credentials.is_none(),
+            authentication: None,
+        }
+    }
 }
 
 /// Drops the error of a connection: the client is gone, and nobody waits for the error.

@@ -219,9 +219,10 @@ impl BlockingOperation {
             }
             OperationNumber::Transaction { number, begins } => {
                 let transaction = match begins {
-                    true => session.begin(number, &server.database)?,
-                    false => session.transaction(number)?,
+                    true => session.begin(number, &server.database),
+                    false => session.transaction(number),
                 };
+                let transaction = transaction.map_err(with_transaction_label)?;
                 let reply = self.run_in(Some(transaction));
                 // As on MongoDB, every error of a transaction aborts the transaction.
                 let has_failed = match &reply {
@@ -258,7 +259,7 @@ impl BlockingOperation {
 }
 
 /// Adds the label for errors after which the client runs the transaction again.
-fn with_transaction_label(error: CommandError) -> CommandError {
+pub(crate) fn with_transaction_label(error: CommandError) -> CommandError {
     match error.code() {
         code::WRITE_CONFLICT | code::NO_SUCH_TRANSACTION => {
             error.with_label(TRANSIENT_TRANSACTION_ERROR)

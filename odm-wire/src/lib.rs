@@ -51,3 +51,8 @@ mod error;
 pub use server::{Server, ServerBuilder};
 #[cfg(feature = "tls")]
 pub use tls::TlsIdentity;
+
+/// The example of the README, compiled as a doctest.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use odm_engine::Database;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, ToSocketAddrs};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -217,19 +218,33 @@ impl ServerBuilder {
     /// The address is in use or not available. An address other than loopback has no [user](ServerBuilder::user). The name of the
     /// database, the user or the password is not valid.
     pub async fn bind(self, address: impl ToSocketAddrs) -> io::Result<Server> {
+        let listener = TcpListener::bind(address).await?;
+        let bound = listener.local_addr()?;
+        if self.user.is_none() && !bound.ip().is_loopback() {
+            return Err(invalid(format!(
+                "everyone who can reach {bound} could read the database; set a user, or listen on 127.0.0.1"
+            )));
+        }
+        Ok(Server {
+            listener,
+            state: Arc::new(self.into_state()?),
+        })
+    }
+
+    /// Serves one client on a stream, until the client closes the stream. For fuzz targets. Not part of the public interface.
+    #[doc(hidden)]
+    pub async fn serve_stream(self, stream: impl AsyncRead + AsyncWrite) -> io::Result<()> {
+        let state = Arc::new(self.into_state()?);
+        connection::serve_in_memory(stream, &state).await
+    }
+
+    fn into_state(self) -> io::Result<ServerState> {
         let namespaces = Namespaces::new(&self.name).map_err(|error| invalid(error.to_string()))?;
         let credentials = match self.user {
             Some((name, password)) => Some(Credentials::new(&name, &password).map_err(invalid)?),
             None => None,
         };
-        let listener = TcpListener::bind(address).await?;
-        let bound = listener.local_addr()?;
-        if credentials.is_none() && !bound.ip().is_loopback() {
-            return Err(invalid(format!(
-                "everyone who can reach {bound} could read the database; set a user, or listen on 127.0.0.1"
-            )));
-        }
-        let state = ServerState {
+        Ok(ServerState {
             allows_writes: self.allows_writes && !self.database.is_read_only(),
             database: self.database,
             namespaces,
@@ -246,10 +261,6 @@ impl ServerBuilder {
             total_connections: AtomicI64::new(0),
             next_reply: AtomicI32::new(1),
             started: Instant::now(),
-        };
-        Ok(Server {
-            listener,
-            state: Arc::new(state),
         })
     }
 }

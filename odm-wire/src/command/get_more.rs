@@ -13,7 +13,7 @@ use super::find::take_batch_size;
 use super::{Access, Command, Run};
 use crate::arguments::Arguments;
 use crate::cursor::{self, Batch, OpenCursor};
-use crate::dispatch::{join_within, lock_session};
+use crate::dispatch::{join_within, lock_session, with_transaction_label};
 use crate::error::{CommandError, Result, code};
 use crate::namespace::Namespace;
 use crate::request::{OperationNumber, RequestOptions};
@@ -45,7 +45,8 @@ pub(crate) async fn run(
     let session = lock_session(&COMMAND, &options, server).await?;
     let transaction = match (options.number, &session) {
         (OperationNumber::Transaction { number, .. }, Some(session)) => {
-            session.transaction(number)?;
+            let open = session.transaction(number);
+            open.map_err(with_transaction_label)?;
             Some(number)
         }
         _ => None,
