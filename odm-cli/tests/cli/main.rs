@@ -4,6 +4,7 @@ mod commands;
 mod dumps;
 mod failures;
 mod kills;
+mod serve;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

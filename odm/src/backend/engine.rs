@@ -94,6 +94,13 @@ impl Engine {
 }
 
 impl Engine {
+    /// Returns the database of the engine, for example to serve it by the crate `odm-wire`. Writes to this handle bypass all
+    /// maintenance.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.target
+    }
+
     /// Sets when later writes return. The default is [`Durability::Full`]. A database in memory ignores the setting.
     ///
     /// ```
