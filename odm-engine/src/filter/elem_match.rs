@@ -10,6 +10,11 @@
 //! in: { "lines": [{ "product": "xyz", "count": 9 }] }
 //! in: { "lines": [{ "product": "xyz", "count": 1 }, { "product": "abc", "count": 9 }] }
 //! out: { "lines": [{ "product": "xyz", "count": 9 }] }
+//!
+//! { "members": { "$elemMatch": { "$id": 7 } } }
+//! in: { "members": [{ "$ref": "people", "$id": 7 }] }
+//! in: { "members": [{ "$ref": "people", "$id": 8 }] }
+//! out: { "members": [{ "$ref": "people", "$id": 7 }] }
 //! ```
 
 use bson::{RawArray, RawBsonRef, RawDocument};

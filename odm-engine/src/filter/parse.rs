@@ -123,7 +123,12 @@ pub(super) fn parse_document(
             })?);
             continue;
         }
-        match parse_field_value(name, value)?.at_path(&Path::new(name)) {
+        let predicate = match is_reference_field(name) {
+            // As on MongoDB, a document is a value here, also a document of operators.
+            true => Comparison::equality_predicate(value)?,
+            false => parse_field_value(name, value)?,
+        };
+        match predicate.at_path(&Path::new(name)) {
             FilterExpression::And(inner) => all.extend(inner),
             expression => all.push(expression),
         }
@@ -163,7 +168,11 @@ pub(super) fn has_operators(document: &RawDocument) -> bool {
 /// Returns whether the conditions apply to a value, instead of to the fields of a document.
 pub(super) fn is_on_value(conditions: &RawDocument) -> bool {
     let first = value::fields(conditions).next().map(|(name, _)| name);
-    has_operators(conditions) && !first.is_some_and(is_document_operator)
+    // As on MongoDB, a part of a DBRef is enough: `{ $id: 7 }` is a condition on the field `$id`.
+    let is_part_of_reference = value::fields(conditions).any(|(name, _)| is_reference_field(name));
+    has_operators(conditions)
+        && !is_part_of_reference
+        && !first.is_some_and(is_document_operator)
 }
 
 fn is_document_operator(name: &str) -> bool {

@@ -140,7 +140,7 @@ pub(super) fn find_parser(name: &str) -> Result<StageParser> {
         let message = format!("the pipeline stage {name} is not supported");
         return Err(Error::not_supported(message));
     }
-    let message = format!("unrecognized pipeline stage name: '{name}'");
+    let message = format!("Unrecognized pipeline stage name: '{name}'");
     Err(Error::unknown_operator(40324, message))
 }
 
