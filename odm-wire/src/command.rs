@@ -24,7 +24,7 @@ mod get_cmd_line_opts;
 mod get_log;
 pub(crate) mod get_more;
 mod get_parameter;
-mod hello;
+pub(crate) mod hello;
 mod host_info;
 mod insert;
 mod kill_cursors;

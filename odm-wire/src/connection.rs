@@ -212,15 +212,16 @@ async fn read_message<R: AsyncRead + Unpin>(
         ))));
     }
     let memory = reserve(server, header.length).await;
+    let length = header.length - HEADER_BYTES;
     let mut payload = Vec::new();
-    let mut remaining = header.length - HEADER_BYTES;
-    while remaining > 0 {
-        let part = remaining.min(READ_BYTES);
+    while payload.len() < length {
         let start = payload.len();
-        payload.resize(start + part, 0);
+        payload.resize(length.min(start + READ_BYTES), 0);
         let target = payload.get_mut(start..).unwrap_or_default();
-        timeout(PROGRESS_TIMEOUT, input.read_exact(target)).await??;
-        remaining -= part;
+        match timeout(PROGRESS_TIMEOUT, input.read(target)).await?? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => payload.truncate(start + read),
+        }
     }
     let message = Message::parse(header_bytes, &payload);
     Ok(Some(match message {

@@ -9,10 +9,10 @@ use tokio::task::{self, JoinHandle};
 use tokio::time::sleep;
 
 use crate::arguments::Arguments;
-use crate::command::{self, Access, Command, Run, commit_transaction, get_more};
+use crate::command::{self, Access, Command, Run, commit_transaction, get_more, hello};
 use crate::connection::ConnectionState;
 use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
-use crate::message::Message;
+use crate::message::{Message, ReplyFormat};
 use crate::namespace::Namespace;
 use crate::request::{OperationNumber, RequestOptions, WriteConcern};
 use crate::server::ServerState;
@@ -66,9 +66,20 @@ async fn execute_command(
     interrupt: Interrupt,
     permit: &mut Option<OwnedSemaphorePermit>,
 ) -> Result<RawDocumentBuf> {
+    let format = message.format;
     let mut arguments = Arguments::from_message(message)?;
     let command = command::find(arguments.command())?;
     arguments.set_command(command.name);
+    if format == ReplyFormat::Query && !hello::is_hello(command) {
+        let message = format!(
+            "Unsupported OP_QUERY command: {}. The client driver may require an upgrade.",
+            command.name
+        );
+        return Err(CommandError::new(
+            code::UNSUPPORTED_OP_QUERY_COMMAND,
+            message,
+        ));
+    }
     let options = RequestOptions::take(&mut arguments)?;
     if command.access != Access::Anyone && !connection.is_authenticated {
         let message = format!("command {} requires authentication", command.name);
@@ -130,14 +141,12 @@ pub(crate) async fn join_within<T>(
             interrupt.cancel();
             let joined = thread.await.unwrap_or_else(|_| Err(panicked()));
             joined.map_err(|error| match error.code() {
-                INTERRUPTED => CommandError::new(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
+                code::INTERRUPTED => CommandError::new(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
                 _ => error,
             })
         }
     }
 }
-
-const INTERRUPTED: i32 = 11601;
 
 fn panicked() -> CommandError {
     let message =

@@ -63,6 +63,8 @@ enum Progress {
     },
     Committed,
     Aborted,
+    /// The file system failed during the commit. A client that runs the transaction again could run it twice.
+    Unknown,
 }
 
 /// A locked session.
@@ -188,7 +190,10 @@ impl SessionState {
             return match &self.progress {
                 Progress::Written(reply) => Ok(Some(reply.clone())),
                 Progress::Nothing | Progress::Write => Ok(None),
-                Progress::Open { .. } | Progress::Committed | Progress::Aborted => {
+                Progress::Open { .. }
+                | Progress::Committed
+                | Progress::Aborted
+                | Progress::Unknown => {
                     let message = format!("the number {number} belongs to a transaction");
                     Err(CommandError::new(code::TRANSACTION_TOO_OLD, message))
                 }
@@ -238,6 +243,12 @@ impl SessionState {
                 code::TRANSACTION_COMMITTED,
                 format!("the transaction {number} has been committed"),
             )),
+            Progress::Unknown if number == self.number => Err(CommandError::new(
+                code::INTERNAL_ERROR,
+                format!(
+                    "the outcome of the commit of transaction {number} is unknown, because the file system failed; read the documents"
+                ),
+            )),
             Progress::Aborted if number == self.number => Err(CommandError::no_such_transaction(
                 format!("Transaction with {{ txnNumber: {number} }} has been aborted."),
             )),
@@ -259,6 +270,7 @@ impl SessionState {
         let committed = transaction.commit();
         self.progress = match &committed {
             Ok(()) => Progress::Committed,
+            Err(error) if error.is_io() || error.is_storage_full() => Progress::Unknown,
             Err(_) => Progress::Aborted,
         };
         Ok(committed?)

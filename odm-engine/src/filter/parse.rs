@@ -170,9 +170,7 @@ pub(super) fn is_on_value(conditions: &RawDocument) -> bool {
     let first = value::fields(conditions).next().map(|(name, _)| name);
     // As on MongoDB, a part of a DBRef is enough: `{ $id: 7 }` is a condition on the field `$id`.
     let is_part_of_reference = value::fields(conditions).any(|(name, _)| is_reference_field(name));
-    has_operators(conditions)
-        && !is_part_of_reference
-        && !first.is_some_and(is_document_operator)
+    has_operators(conditions) && !is_part_of_reference && !first.is_some_and(is_document_operator)
 }
 
 fn is_document_operator(name: &str) -> bool {

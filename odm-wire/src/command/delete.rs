@@ -37,7 +37,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
         }
     }
     let mut reply = write::reply(deleted);
-    write::append_errors(&mut reply, operation, errors)?;
+    write::append_errors(&mut reply, operation, errors);
     Ok(reply)
 }
 

@@ -29,6 +29,11 @@ const WIRE_VERSION: i32 = 17;
 /// The name of the replica set.
 pub(super) const SET_NAME: &str = "odm";
 
+/// Whether a command is one that drivers send as the first message, in the format of old servers.
+pub(crate) fn is_hello(command: &Command) -> bool {
+    command.name == HELLO.name || command.name == IS_MASTER.name
+}
+
 fn run_hello(call: InlineCall<'_>, arguments: Arguments) -> Result<RawDocumentBuf> {
     run(call, arguments, "hello")
 }

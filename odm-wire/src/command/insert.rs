@@ -23,6 +23,6 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     let mut reply = write::reply(report.inserted as u64);
     let failures = report.failures.into_iter();
     let errors = failures.map(|failure| (failure.position, failure.error.into()));
-    write::append_errors(&mut reply, operation, errors.collect())?;
+    write::append_errors(&mut reply, operation, errors.collect());
     Ok(reply)
 }

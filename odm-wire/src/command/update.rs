@@ -36,7 +36,8 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     match (updates.pop(), updates.is_empty()) {
         (Some(update), true) => match operation.engine().update(&name, &update) {
             Ok(report) => totals.add(0, report),
-            Err(error) => totals.fail(0, error),
+            Err(error) if write::is_of_one_write(&error) => totals.fail(0, error),
+            Err(error) => return Err(error.into()),
         },
         (last, _) => {
             updates.extend(last);
@@ -58,7 +59,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
             }
         }
     }
-    totals.into_reply(operation)
+    Ok(totals.into_reply(operation))
 }
 
 impl Totals {
@@ -80,14 +81,14 @@ impl Totals {
         self.errors.push((index, error.into()));
     }
 
-    fn into_reply(self, operation: &Operation) -> Result<RawDocumentBuf> {
+    fn into_reply(self, operation: &Operation) -> RawDocumentBuf {
         let mut reply = write::reply(self.matched);
         if self.has_upserted {
             reply.append(cstr!("upserted"), self.upserted);
         }
         reply.append(cstr!("nModified"), number(self.modified));
-        write::append_errors(&mut reply, operation, self.errors)?;
-        Ok(reply)
+        write::append_errors(&mut reply, operation, self.errors);
+        reply
     }
 }
 

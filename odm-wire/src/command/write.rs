@@ -1,6 +1,7 @@
 //! The parts that `insert`, `update` and `delete` share.
 
 use bson::{RawArrayBuf, RawDocumentBuf, raw::cstr};
+use odm_engine::ErrorKind;
 
 use super::number;
 use crate::arguments::Arguments;
@@ -41,6 +42,17 @@ pub(super) fn take_writes(arguments: &mut Arguments, name: &str) -> Result<Vec<R
     Ok(writes)
 }
 
+/// Whether an error concerns one write of the command, and not the command: an interrupted command, or a file system that failed.
+pub(super) fn is_of_one_write(error: &odm_engine::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::BadValue
+            | ErrorKind::DuplicateKey
+            | ErrorKind::NotSupported
+            | ErrorKind::UnknownOperator
+    )
+}
+
 /// Returns the reply of a write without its errors.
 pub(super) fn reply(affected: u64) -> RawDocumentBuf {
     let mut reply = RawDocumentBuf::new();
@@ -49,27 +61,18 @@ pub(super) fn reply(affected: u64) -> RawDocumentBuf {
 }
 
 /// Adds the errors of single writes.
-///
-/// # Errors
-/// The first error, in a transaction, if it ends the transaction for another reason than the write.
 pub(super) fn append_errors(
     reply: &mut RawDocumentBuf,
     operation: &Operation,
     errors: Vec<(usize, CommandError)>,
-) -> Result<()> {
+) {
     if errors.is_empty() {
-        return Ok(());
+        return;
     }
     let namespaces = &operation.server.namespaces;
-    let mut entries = RawArrayBuf::new();
-    for (index, error) in errors {
-        // As on MongoDB, a conflict is an error of the whole command.
-        let ends_transaction = [code::WRITE_CONFLICT, code::NO_SUCH_TRANSACTION];
-        if operation.is_in_transaction() && ends_transaction.contains(&error.code()) {
-            return Err(error);
-        }
-        entries.push(error.to_write_error(index, namespaces));
-    }
+    let errors = errors.into_iter();
+    let entries: RawArrayBuf = errors
+        .map(|(index, error)| error.to_write_error(index, namespaces))
+        .collect();
     reply.append(cstr!("writeErrors"), entries);
-    Ok(())
 }

@@ -7,10 +7,10 @@ pub(crate) const BAD_VALUE: i32 = 2;
 pub(crate) const FAILED_TO_PARSE: i32 = 9;
 pub(crate) const UNAUTHORIZED: i32 = 13;
 pub(crate) const TYPE_MISMATCH: i32 = 14;
+pub(crate) const INVALID_LENGTH: i32 = 16;
 pub(crate) const PROTOCOL_ERROR: i32 = 17;
 pub(crate) const AUTHENTICATION_FAILED: i32 = 18;
 pub(crate) const ILLEGAL_OPERATION: i32 = 20;
-pub(crate) const INVALID_LENGTH: i32 = 16;
 pub(crate) const INVALID_BSON: i32 = 22;
 pub(crate) const NAMESPACE_NOT_FOUND: i32 = 26;
 pub(crate) const INDEX_NOT_FOUND: i32 = 27;
@@ -25,17 +25,19 @@ pub(crate) const SHUTDOWN_IN_PROGRESS: i32 = 91;
 pub(crate) const UNSATISFIABLE_WRITE_CONCERN: i32 = 100;
 pub(crate) const WRITE_CONFLICT: i32 = 112;
 pub(crate) const COMMAND_NOT_SUPPORTED: i32 = 115;
+pub(crate) const CONFLICTING_OPERATION_IN_PROGRESS: i32 = 117;
 pub(crate) const EXCEEDED_MEMORY_LIMIT: i32 = 146;
 pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
-pub(crate) const CURSOR_IN_USE: i32 = 12051;
-pub(crate) const CHANGE_STREAM_FATAL_ERROR: i32 = 280;
 pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
 pub(crate) const TRANSACTION_COMMITTED: i32 = 256;
 pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
+pub(crate) const CHANGE_STREAM_FATAL_ERROR: i32 = 280;
 pub(crate) const MECHANISM_UNAVAILABLE: i32 = 334;
+pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
+pub(crate) const INTERRUPTED: i32 = 11601;
+pub(crate) const CURSOR_IN_USE: i32 = 12051;
 pub(crate) const MISSING_FIELD: i32 = 40414;
 pub(crate) const UNKNOWN_FIELD: i32 = 40415;
-pub(crate) const CONFLICTING_OPERATION_IN_PROGRESS: i32 = 117;
 
 /// The numbers with a name, sorted by number.
 const NAMES: &[(i32, &str)] = &[
@@ -103,6 +105,7 @@ const NAMES: &[(i32, &str)] = &[
     (291, "NoQueryExecutionPlans"),
     (292, "QueryExceededMemoryLimitNoDiskUseAllowed"),
     (334, "MechanismUnavailable"),
+    (352, "UnsupportedOpQueryCommand"),
     (10334, "BSONObjectTooLarge"),
     (11000, "DuplicateKey"),
     (11601, "Interrupted"),

@@ -388,4 +388,17 @@ async fn a_time_limit_ends_a_slow_query() {
         (failure.code, failure.code_name.as_str()),
         (50, "MaxTimeMSExpired")
     );
+
+    // A write is interrupted as a whole, and not as a failure of one of its statements.
+    let long_list = doc! { "$size": { "$range": [0, { "$add": ["$n", 300_000] }] } };
+    let filter = doc! { "$expr": { "$gt": [long_list, 5] } };
+    let statement = doc! { "q": filter, "u": { "$set": { "x": 1 } }, "multi": true };
+    let slow = doc! { "update": "numbers", "updates": [statement], "maxTimeMS": 50 };
+    let error = client.database("test").run_command(slow).await.unwrap_err();
+    let ErrorKind::Command(failure) = *error.kind else {
+        panic!("{error}");
+    };
+    assert_eq!(failure.code, 50);
+    let numbers = client.database("test").collection::<Document>("numbers");
+    assert_eq!(numbers.count_documents(doc! { "x": 1 }).await.unwrap(), 0);
 }

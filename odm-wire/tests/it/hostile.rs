@@ -13,6 +13,7 @@ use super::TestServer;
 
 const OP_MSG: i32 = 2013;
 const OP_COMPRESSED: i32 = 2012;
+const OP_QUERY: i32 = 2004;
 const MAX_MESSAGE_BYTES: i32 = 48_000_000;
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -64,7 +65,7 @@ async fn bad_headers_get_an_error_and_the_end_of_the_connection() {
         (0, OP_MSG, "length"),
         (15, OP_MSG, "length"),
         (100, OP_COMPRESSED, "compressed"),
-        (100, 2004 + 1, "not supported"),
+        (100, OP_QUERY + 1, "not supported"),
         (17, OP_MSG, "too short"),
     ] {
         let mut stream = connect(&server).await;
@@ -87,6 +88,32 @@ async fn bad_headers_get_an_error_and_the_end_of_the_connection() {
         assert!(end.is_err() || rest.is_empty());
     }
     assert_answers(&server).await;
+}
+
+#[tokio::test]
+async fn only_hello_may_have_the_format_of_old_servers() {
+    let server = TestServer::writable().await;
+    let mut stream = connect(&server).await;
+    for (command, code) in [
+        (rawdoc! { "isMaster": 1 }, None),
+        (rawdoc! { "ping": 1 }, Some(352)),
+    ] {
+        let numbers = [0_i32, -1].map(i32::to_le_bytes).concat();
+        let payload = [&[0; 4], &b"admin.$cmd\0"[..], &numbers, command.as_bytes()].concat();
+        let length = i32::try_from(16 + payload.len()).unwrap();
+        stream.write_all(&header(length, OP_QUERY)).await.unwrap();
+        stream.write_all(&payload).await.unwrap();
+        let mut reply = [0; 16 + 20];
+        timeout(LIMIT, stream.read_exact(&mut reply))
+            .await
+            .unwrap()
+            .unwrap();
+        let length = usize::try_from(i32::from_le_bytes(reply[..4].try_into().unwrap())).unwrap();
+        let mut document = vec![0; length - reply.len()];
+        stream.read_exact(&mut document).await.unwrap();
+        let document: Document = bson::deserialize_from_slice(&document).unwrap();
+        assert_eq!(document.get_i32("code").ok(), code, "{document}");
+    }
 }
 
 #[tokio::test]

@@ -62,5 +62,10 @@ async fn a_file_that_is_open_for_reads_stays_unchanged() {
     let parts = client.database("odm").collection::<Document>("parts");
     assert_eq!(parts.count_documents(doc! {}).await.unwrap(), 1);
     assert!(parts.insert_one(doc! {}).await.is_err());
+    let mut session = client.start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let found = parts.find_one(doc! {}).session(&mut session).await;
+    assert_eq!(found.unwrap(), Some(doc! { "_id": 1 }));
+    session.commit_transaction().await.unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
