@@ -268,6 +268,13 @@ pub trait Backend: Executor {
         Box::pin(async move { Err(Error::new(ErrorKind::Unsupported, message)) })
     }
 
+    /// Returns the database of the embedded engine, to serve it to the clients of MongoDB. `None` if the database is not in this
+    /// process.
+    #[cfg(feature = "serve")]
+    fn engine_database(&self) -> Option<odm_engine::Database> {
+        None
+    }
+
     /// Closes files and connections after the running writes have finished.
     ///
     /// Later operations fail with kind [`Closed`](ErrorKind::Closed), also in open transactions and cursors. Closing again does

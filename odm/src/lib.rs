@@ -97,6 +97,8 @@ pub use model::{
 };
 pub use odm_derive::{Document, Embedded, Patch, Projection, Schema};
 pub use schema::Schema;
+#[cfg(feature = "serve")]
+pub use session::database::DatabaseServer;
 pub use session::{
     Session,
     database::{Database, DatabaseOptions, IndexCheck},

@@ -442,6 +442,11 @@ impl Backend for Engine {
         })
     }
 
+    #[cfg(feature = "serve")]
+    fn engine_database(&self) -> Option<Database> {
+        Some(self.database().clone())
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         let database = Arc::clone(&self.target);
         Box::pin(blocking::run_to_end(move || {

@@ -535,6 +535,11 @@ impl Backend for Observed<dyn Backend> {
         self.inner.backup(path)
     }
 
+    #[cfg(feature = "serve")]
+    fn engine_database(&self) -> Option<odm_engine::Database> {
+        self.inner.engine_database()
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         self.inner.close()
     }

@@ -224,6 +224,11 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
         self.inner().backup(path)
     }
 
+    #[cfg(feature = "serve")]
+    fn engine_database(&self) -> Option<odm_engine::Database> {
+        self.inner().engine_database()
+    }
+
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         self.inner().close()
     }

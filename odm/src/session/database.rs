@@ -1,10 +1,14 @@
 //! Databases with the models of a schema.
 
 mod options;
+#[cfg(feature = "serve")]
+mod serve;
 
 use std::{fmt, ops::Deref, path::Path, sync::Arc, time::Duration};
 
 pub use options::{DatabaseOptions, IndexCheck};
+#[cfg(feature = "serve")]
+pub use serve::DatabaseServer;
 
 use crate::{
     Error, Result,

@@ -13,6 +13,8 @@ mod metrics;
 mod mongodb;
 mod problem;
 mod project;
+#[cfg(feature = "mongodb")]
+mod serve;
 pub mod suite;
 mod testing;
 #[cfg(feature = "mongodb")]
