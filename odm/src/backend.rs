@@ -86,9 +86,10 @@ use bson::{RawBson, RawDocumentBuf};
 
 use crate::{Error, ErrorKind, Result};
 use operation::{
-    AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation, DeleteResult,
-    DistinctOperation, Explain, FindAndModify, FindEach, FindOperation, FindSeveral, Index,
-    InsertOperation, ShardKey, UpdateOperation, UpdateResult, WatchOperation,
+    AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
+    DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+    FindOperation, FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation, UpdateResult,
+    WatchOperation,
 };
 
 /// A boxed future that can be sent to another thread. The traits of this module return boxed futures to be object-safe.
@@ -256,6 +257,35 @@ pub trait Backend: Executor {
     ) -> BoxFuture<'a, Result<()>> {
         let _ = key;
         Box::pin(async move { Err(sharding_unsupported(collection)) })
+    }
+
+    /// Returns the definitions of all collections and views, sorted by name, without system collections.
+    ///
+    /// Fails with kind [`Unsupported`](ErrorKind::Unsupported) by default.
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        let message = format!(
+            "the backend `{}` has no list of definitions",
+            self.system_name()
+        );
+        Box::pin(async move { Err(Error::new(ErrorKind::Unsupported, message)) })
+    }
+
+    /// Checks that [`create_defined`](Self::create_defined) supports the kind, the options and the indexes of a definition.
+    ///
+    /// Fails with kind [`Unsupported`](ErrorKind::Unsupported), and names the option.
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        let message = format!(
+            "the backend `{}` creates no definitions",
+            self.system_name()
+        );
+        Err(Error::new(ErrorKind::Unsupported, message).with_collection(&*definition.name))
+    }
+
+    /// Creates a collection or a view with its options, and then its indexes.
+    ///
+    /// An existing collection keeps its options. An existing index with the same name and options stays unchanged.
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.ensure_definable(&definition) })
     }
 
     /// Copies the database into a new file, in the state of one moment. Reads and writes go on meanwhile.

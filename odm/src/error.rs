@@ -95,6 +95,10 @@ pub enum ErrorKind {
     Damaged,
     /// The database has discarded the changes after a resume token. Read the documents again, and watch from then on.
     HistoryLost,
+    /// The target of a [copy](crate::copy) has collections already. Drop the collections, or choose an empty database.
+    TargetNotEmpty,
+    /// The target of a [copy](crate::copy) differs from the source. Copy again, while nobody writes to the target.
+    CopyDiffers,
     /// Pending work was not completed in time, or was rejected. Wait longer, or inspect the pending work with `pending`.
     StillPending,
     /// A read or a transaction exceeded its time limit and was cancelled. [`limit`](Error::limit) returns the limit.

@@ -75,6 +75,7 @@ pub mod relation;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod transfer;
 
 #[doc(hidden)]
 pub mod __private;
@@ -107,6 +108,7 @@ pub use session::{
     transaction::{RunTransaction, Transaction},
     watch::{self, ResumeToken},
 };
+pub use transfer::copy;
 
 /// The field tree of the model `T`, for functions that return filters: `fn visible(p: &Fields<Post>) -> Filter<Post>`.
 pub type Fields<T> = <T as Document>::Fields;

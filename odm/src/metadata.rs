@@ -9,6 +9,7 @@ pub(crate) mod overflow;
 pub(crate) mod pending;
 pub(crate) mod references;
 pub(crate) mod rollup;
+pub(crate) mod transfer;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument};
 

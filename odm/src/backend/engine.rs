@@ -8,6 +8,7 @@ mod blocking;
 mod bulk_write;
 mod convert;
 mod cursor;
+mod definition;
 mod error;
 mod insert;
 mod transaction;
@@ -34,10 +35,10 @@ use watch::EngineChangeCursor;
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
-        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
-        FindOperation, FindSeveral, Index, InsertOperation, UpdateOperation, UpdateResult,
-        WatchOperation,
+        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CollectionDefinition,
+        CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
+        FindEach, FindOperation, FindSeveral, Index, InsertOperation, UpdateOperation,
+        UpdateResult, WatchOperation,
     },
     read_to_end,
 };
@@ -79,6 +80,40 @@ impl Engine {
             ));
         }
         let database = blocking::run_to_end(move || open_when_closed(&path));
+        Ok(Self {
+            target: Arc::new(database.await?),
+        })
+    }
+
+    /// Opens the database in a file only for reads. The file stays unchanged, byte for byte. Every write fails.
+    ///
+    /// Several processes can open a file for reads at once. A process that writes excludes all of them.
+    ///
+    /// ```
+    /// use odm::backend::{Backend, Engine};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("odm-read-only-{}.odm", std::process::id()));
+    /// # Engine::open(&path).await?.create_collection("parts").await?;
+    /// let engine = Engine::open_read_only(&path).await?;
+    /// assert_eq!(engine.list_collections().await?, ["parts"]);
+    /// assert!(engine.drop_collection("parts").await.is_err());
+    /// # drop(engine);
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`open`](Self::open). [`Io`](ErrorKind::Io) if the file does not exist.
+    pub async fn open_read_only(path: impl Into<PathBuf>) -> Result<Self> {
+        let path = path.into();
+        let database = blocking::run_to_end(move || {
+            let opened = Database::open_read_only(&path);
+            opened.map_err(|failure| error::from_open_failure(failure, &path))
+        });
         Ok(Self {
             target: Arc::new(database.await?),
         })
@@ -432,6 +467,27 @@ impl Backend for Engine {
             0,
             move |database, collection| database.drop_index(collection, &name),
         )
+    }
+
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(Call::new(move || definition::list(&database)).run(error::from_engine))
+    }
+
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        definition::supported_indexes(definition).map(|_| ())
+    }
+
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let indexes = definition::supported_indexes(&definition)?;
+            self.create_collection(&definition.name).await?;
+            let created =
+                self.run_in_collection(definition.name.into(), 0, move |database, collection| {
+                    database.create_indexes(collection, &indexes)
+                });
+            created.await
+        })
     }
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {

@@ -10,6 +10,7 @@ mod cancellation;
 mod collection;
 mod connect;
 mod cursor;
+mod definition;
 mod delete;
 mod distinct;
 mod error;
@@ -46,10 +47,10 @@ use distinct::DistinctValues;
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
-        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
-        FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation, UpdateResult,
-        WatchOperation,
+        AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
+        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+        FindOperation, FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation,
+        UpdateResult, WatchOperation,
     },
     read_to_end, sharding_unsupported,
 };
@@ -498,6 +499,24 @@ impl Backend for MongoDb {
                 }
             }
         })
+    }
+
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        let database = self.database.clone();
+        Box::pin(task::run_to_end(async move {
+            definition::list(&database).await
+        }))
+    }
+
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        definition::ensure_definable(definition)
+    }
+
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        let database = self.database.clone();
+        Box::pin(task::run_to_end(async move {
+            definition::create(&database, definition).await
+        }))
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

@@ -13,10 +13,10 @@ use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Trial,
     WeakBackend,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CountOperation,
-        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
-        FindOperation, FindSeveral, Index, InsertOperation, OperationOrigin, ReadOptions, ShardKey,
-        Stage, UpdateOperation, UpdateResult, WatchOperation,
+        AggregateOperation, BulkWrite, BulkWriteResult, Collection, CollectionDefinition,
+        CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
+        FindEach, FindOperation, FindSeveral, Index, InsertOperation, OperationOrigin, ReadOptions,
+        ShardKey, Stage, UpdateOperation, UpdateResult, WatchOperation,
     },
 };
 use crate::{Error, Result};
@@ -529,6 +529,18 @@ impl Backend for Observed<dyn Backend> {
             run,
             none,
         )
+    }
+
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        self.inner.list_definitions()
+    }
+
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        self.inner.ensure_definable(definition)
+    }
+
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        self.inner.create_defined(definition)
     }
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {

@@ -555,6 +555,38 @@ fn default_name(keys: &[(String, Direction)], hashed: Option<&str>) -> String {
     each.collect::<Vec<_>>().join("_")
 }
 
+/// The definition of a collection or a view, in MongoDB's form. Unlike [`Index`], a definition has every option of a server.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollectionDefinition {
+    /// The name.
+    pub name: String,
+    /// The kind, as in MongoDB's `listCollections`: `collection`, `view` or `timeseries`.
+    pub kind: String,
+    /// The options, as in MongoDB's `create`: `validator`, `collation`, `capped`, `viewOn`, …
+    pub options: RawDocumentBuf,
+    /// The indexes, as in MongoDB's `listIndexes`, without the index on `_id`.
+    pub indexes: Vec<RawDocumentBuf>,
+}
+
+impl CollectionDefinition {
+    /// Creates the definition of a collection without options and indexes.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind: "collection".into(),
+            options: RawDocumentBuf::new(),
+            indexes: Vec::new(),
+        }
+    }
+
+    /// Whether the definition is a view, which has no documents of its own.
+    #[must_use]
+    pub fn is_view(&self) -> bool {
+        self.kind == "view"
+    }
+}
+
 /// The shard key of a collection: the fields that decide which shard of a cluster stores a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardKey {
@@ -663,6 +695,10 @@ pub enum Operation {
     CreateCollection(Collection),
     /// Drops a collection.
     DropCollection(Collection),
+    /// Lists the definitions of all collections and views.
+    ListDefinitions,
+    /// Creates a collection or a view with its options and indexes.
+    CreateDefined(CollectionDefinition),
     /// Lists the indexes of a collection.
     ListIndexes(Collection),
     /// Creates indexes.
@@ -720,6 +756,8 @@ impl Operation {
             Self::FindAndModify(modify) => modify.origin,
             Self::BulkWrite(bulk) => bulk.origin,
             Self::ListCollections
+            | Self::ListDefinitions
+            | Self::CreateDefined(_)
             | Self::CreateCollection(_)
             | Self::DropCollection(_)
             | Self::ListIndexes(_)

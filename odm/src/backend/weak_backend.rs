@@ -11,10 +11,10 @@ use bson::{RawBson, RawDocumentBuf};
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Recorder,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
-        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
-        FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation, UpdateResult,
-        WatchOperation,
+        AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
+        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+        FindOperation, FindSeveral, Index, InsertOperation, ShardKey, UpdateOperation,
+        UpdateResult, WatchOperation,
     },
 };
 use crate::{Error, ErrorKind, Result};
@@ -196,6 +196,19 @@ impl Backend for WeakBackend {
         self.run_operation(
             move |backend| async move { backend.shard_collection(collection, key).await },
         )
+    }
+
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        self.run_operation(|backend| async move { backend.list_definitions().await })
+    }
+
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        let backend = self.backend.upgrade().ok_or_else(database_dropped)?;
+        backend.ensure_definable(definition)
+    }
+
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        self.run_operation(|backend| async move { backend.create_defined(definition).await })
     }
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {

@@ -7,10 +7,10 @@ use bson::{RawBson, RawDocumentBuf};
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, CountOperation, DeleteOperation,
-        DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach, FindOperation,
-        FindSeveral, Index, InsertOperation, Operation, ShardKey, UpdateOperation, UpdateResult,
-        WatchOperation,
+        AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
+        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
+        FindOperation, FindSeveral, Index, InsertOperation, Operation, ShardKey, UpdateOperation,
+        UpdateResult, WatchOperation,
     },
 };
 use crate::Result;
@@ -218,6 +218,19 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
     ) -> BoxFuture<'a, Result<()>> {
         let operation = Operation::ShardCollection(collection.to_owned().into(), key.clone());
         self.perform(operation, self.inner().shard_collection(collection, key))
+    }
+
+    fn list_definitions(&self) -> BoxFuture<'_, Result<Vec<CollectionDefinition>>> {
+        self.perform(Operation::ListDefinitions, self.inner().list_definitions())
+    }
+
+    fn ensure_definable(&self, definition: &CollectionDefinition) -> Result<()> {
+        self.inner().ensure_definable(definition)
+    }
+
+    fn create_defined(&self, definition: CollectionDefinition) -> BoxFuture<'_, Result<()>> {
+        let operation = Operation::CreateDefined(definition.clone());
+        self.perform(operation, self.inner().create_defined(definition))
     }
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {

@@ -89,6 +89,8 @@ impl ErrorKind {
             | Self::Damaged
             | Self::TransactionOver
             | Self::OutsideTransaction
+            | Self::TargetNotEmpty
+            | Self::CopyDiffers
             | Self::Io
             | Self::Backend
             | Self::Other => 500,
@@ -130,6 +132,8 @@ impl ErrorKind {
             | Self::Damaged
             | Self::TransactionOver
             | Self::OutsideTransaction
+            | Self::TargetNotEmpty
+            | Self::CopyDiffers
             | Self::Io
             | Self::Backend
             | Self::Other => "an internal error",
@@ -148,7 +152,7 @@ impl Error {
     /// | 410 | `HistoryLost` |
     /// | 413 | `WriteTooLarge` |
     /// | 422 | `Validation`, `Dangling`, `TooManyElements` |
-    /// | 500 | `NotUnique`, `Decode`, `MissingIndex`, `Committed`, `InvalidUrl`, `Damaged`, `TransactionOver`, `OutsideTransaction`, `Io`, `Backend`, `Other` |
+    /// | 500 | `NotUnique`, `Decode`, `MissingIndex`, `Committed`, `InvalidUrl`, `Damaged`, `TransactionOver`, `OutsideTransaction`, `TargetNotEmpty`, `CopyDiffers`, `Io`, `Backend`, `Other` |
     /// | 501 | `Unsupported` |
     /// | 503 | `Connection`, `InUse`, `StillPending`, `TransactionExpired`, `Closed` |
     /// | 504 | `Timeout` |

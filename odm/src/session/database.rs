@@ -462,6 +462,13 @@ impl<S> Deref for Database<S> {
     }
 }
 
+/// For functions on whole databases, such as [`copy`](crate::copy).
+impl<S> AsRef<dyn Backend> for Database<S> {
+    fn as_ref(&self) -> &(dyn Backend + 'static) {
+        &*self.backend
+    }
+}
+
 impl<S> Clone for Database<S> {
     fn clone(&self) -> Self {
         Self {

@@ -329,6 +329,13 @@ macro_rules! for_every_test {
                     every_fault_is_found,
                     a_valid_database_has_no_findings,
                 ]
+                copy: [
+                    a_copy_keeps_copies_of_fields,
+                    a_copy_keeps_large_arrays_and_sequences,
+                    a_copy_keeps_references_and_inverses,
+                    a_copy_keeps_rollups,
+                    sequences_continue_in_the_copy,
+                ]
                 explain: [
                     explain_writes_nothing,
                     a_plan_has_strategy_reasons_and_pending_work,

@@ -2,7 +2,7 @@
 
 use odm::{Error, ErrorKind};
 
-const KINDS: [ErrorKind; 33] = [
+const KINDS: [ErrorKind; 35] = [
     ErrorKind::NotFound,
     ErrorKind::NotUnique,
     ErrorKind::DuplicateKey,
@@ -32,6 +32,8 @@ const KINDS: [ErrorKind; 33] = [
     ErrorKind::OutsideTransaction,
     ErrorKind::WriteTooLarge,
     ErrorKind::StorageFull,
+    ErrorKind::TargetNotEmpty,
+    ErrorKind::CopyDiffers,
     ErrorKind::Io,
     ErrorKind::Closed,
     ErrorKind::Backend,

@@ -47,6 +47,20 @@ macro_rules! for_every_test {
                     creating_an_existing_collection_keeps_documents,
                     dropping_removes_documents_and_indexes,
                 ]
+                copy: [
+                    a_copy_in_the_middle_of_transfers_is_consistent,
+                    a_dropped_collection_is_dropped_in_the_copy,
+                    a_killed_copy_continues,
+                    a_second_process_ends_the_first,
+                    a_target_with_collections_is_refused,
+                    a_wrong_target_is_found,
+                    documents_of_16_mb_are_copied,
+                    every_type_is_copied_byte_for_byte,
+                    ids_of_all_types_continue_after_each_id,
+                    the_copy_follows_a_writer,
+                    the_plan_writes_nothing,
+                    unfinished_copies_know_their_source,
+                ]
                 count: [
                     counts_all_or_what_matches,
                     stops_at_the_limit,

@@ -62,6 +62,8 @@ impl Operation {
                 return format!("bulkWrite {}", names.join(", "));
             }
             Self::ListCollections
+            | Self::ListDefinitions
+            | Self::CreateDefined(_)
             | Self::CreateCollection(_)
             | Self::DropCollection(_)
             | Self::ListIndexes(_)
@@ -156,7 +158,8 @@ impl Operation {
                 let writes: Vec<_> = writes.collect();
                 write!(f, "bulkWrite: {}", writes.join("; "))
             }
-            Self::ListCollections => f.write_str("listCollections"),
+            Self::ListCollections | Self::ListDefinitions => f.write_str("listCollections"),
+            Self::CreateDefined(definition) => write!(f, "create {}", definition.name),
             Self::CreateCollection(name) => write!(f, "create {name}"),
             Self::DropCollection(name) => write!(f, "drop {name}"),
             Self::ListIndexes(name) => write!(f, "listIndexes {name}"),

@@ -3,6 +3,7 @@
 pub mod aggregate;
 pub mod changes;
 pub mod collection;
+pub mod copy;
 pub mod count;
 pub mod delete;
 pub mod distinct;
