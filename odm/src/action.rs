@@ -18,6 +18,7 @@ mod target;
 mod update;
 mod upsert;
 
+pub(crate) use arrays::measure_lengths;
 pub use arrays::{Arrays, Lengths};
 pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, DeletePreview, DeleteResult};

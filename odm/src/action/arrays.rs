@@ -7,6 +7,7 @@ use std::{marker::PhantomData, sync::Arc, time::Duration};
 use bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc};
 
 pub use lengths::Lengths;
+pub(crate) use lengths::measure_lengths;
 
 use crate::{
     Result,

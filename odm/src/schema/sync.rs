@@ -44,6 +44,7 @@ pub struct SyncIndexes {
     declared: Vec<(&'static Model, Vec<Index>)>,
     replace_differing: bool,
     drop_undeclared: bool,
+    is_dry_run: bool,
 }
 
 /// The differences that [`SyncIndexes`] found, and its changes.
@@ -109,6 +110,7 @@ impl SyncIndexes {
             declared: by_collection(declared),
             replace_differing: false,
             drop_undeclared: false,
+            is_dry_run: false,
         }
     }
 
@@ -132,6 +134,30 @@ impl SyncIndexes {
     /// indexes.
     pub fn drop_undeclared(mut self) -> Self {
         self.drop_undeclared = true;
+        self
+    }
+
+    /// Writes nothing. The report lists the indexes that would be created, dropped or changed.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64, #[index] name: String }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// let db = odm::Database::<Shop>::open("memory:").await?;
+    /// assert_eq!(db.sync_indexes().dry_run().await?.created.len(), 1);
+    /// assert_eq!(db.backend().list_indexes("parts").await?, []);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn dry_run(mut self) -> Self {
+        self.is_dry_run = true;
         self
     }
 
@@ -224,8 +250,10 @@ impl SyncIndexes {
             Some(actual) if actual == key => {}
             Some(actual) => report.differently_sharded.push((name, key, actual)),
             None => {
-                let sharding = self.backend.shard_collection(collection, key.clone());
-                sharding.await?;
+                if !self.is_dry_run {
+                    let sharding = self.backend.shard_collection(collection, key.clone());
+                    sharding.await?;
+                }
                 report.sharded.push((name, key));
             }
         }
@@ -318,7 +346,7 @@ impl SyncIndexes {
             return Ok(());
         }
         let all = self.backend.create_indexes(collection, missing.clone());
-        if all.await.is_ok() {
+        if self.is_dry_run || all.await.is_ok() {
             let created = missing.into_iter();
             let created = created.map(|index| (collection.to_owned(), index));
             report.created.extend(created);
@@ -346,7 +374,10 @@ impl SyncIndexes {
         if let Some(after) = declared.expire_after
             && differs_in_expiry_alone(declared, actual)
         {
-            let changed = backend.set_expiry(collection, &actual.name, after).await;
+            let changed = match self.is_dry_run {
+                true => Ok(()),
+                false => backend.set_expiry(collection, &actual.name, after).await,
+            };
             return match changed {
                 Ok(()) => {
                     let changed = (collection.to_owned(), declared.clone(), actual.clone());
@@ -361,7 +392,10 @@ impl SyncIndexes {
             name: name.clone(),
             ..declared.clone()
         };
-        let created = backend.create_indexes(collection, vec![new.clone()]).await;
+        let created = match self.is_dry_run {
+            true => Ok(()),
+            false => backend.create_indexes(collection, vec![new.clone()]).await,
+        };
         match created {
             Ok(()) => {
                 names.found.insert(name);
@@ -415,7 +449,11 @@ impl SyncIndexes {
         index: &Index,
         report: &mut IndexReport,
     ) -> Result<()> {
-        match self.backend.drop_index(collection, &index.name).await {
+        let dropped = match self.is_dry_run {
+            true => Ok(()),
+            false => self.backend.drop_index(collection, &index.name).await,
+        };
+        match dropped {
             Ok(()) => report.dropped.push((collection.to_owned(), index.clone())),
             // Another process dropped the index first.
             Err(error) if error.is_not_found() => {}

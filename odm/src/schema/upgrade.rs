@@ -370,9 +370,7 @@ impl<'m> OutdatedDocuments<'m> {
         if self.is_over {
             return Ok(None);
         }
-        let current = i64::from(self.model.schema_version);
-        let mut filter =
-            single_field_document(SCHEMA_VERSION, single_field_document("$ne", current)?)?;
+        let mut filter = outdated_filter(self.model)?;
         if let Some(id) = &self.id {
             append_field(&mut filter, "_id", id.clone())?;
         }
@@ -425,26 +423,33 @@ impl<T: Document> IntoFuture for UpgradeAll<T> {
     type Output = Result<UpgradeReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let mut report = UpgradeReport::default();
-            if T::MODEL.upgrade.is_none() {
-                return Ok(report);
-            }
-            let mut outdated = OutdatedDocuments::new(&T::MODEL, None);
-            while let Some(batch) = outdated.next_batch(&self.access).await? {
-                for raw in batch {
-                    match store_upgrade(&self.access, &T::MODEL, raw).await {
-                        Ok(is_upgraded) => report.upgraded += u64::from(is_upgraded),
-                        // An error without an id is one of the database or of a transaction: the remaining documents cannot be
-                        // read either.
-                        Err(error) if error.id().is_none() && !error.is_conflict() => {
-                            return Err(error);
-                        }
-                        Err(error) => report.failed.push(error),
-                    }
-                }
-            }
-            Ok(report)
-        })
+        Box::pin(async move { upgrade_model(&self.access, &T::MODEL).await })
     }
+}
+
+/// Upgrades all outdated documents of a model.
+pub(crate) async fn upgrade_model(access: &Access, model: &'static Model) -> Result<UpgradeReport> {
+    let mut report = UpgradeReport::default();
+    if model.upgrade.is_none() {
+        return Ok(report);
+    }
+    let mut outdated = OutdatedDocuments::new(model, None);
+    while let Some(batch) = outdated.next_batch(access).await? {
+        for raw in batch {
+            match store_upgrade(access, model, raw).await {
+                Ok(is_upgraded) => report.upgraded += u64::from(is_upgraded),
+                // An error without an id is one of the database or of a transaction: the remaining documents cannot be read
+                // either.
+                Err(error) if error.id().is_none() && !error.is_conflict() => return Err(error),
+                Err(error) => report.failed.push(error),
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Returns the condition of outdated documents.
+pub(crate) fn outdated_filter(model: &Model) -> Result<RawDocumentBuf> {
+    let current = i64::from(model.schema_version);
+    single_field_document(SCHEMA_VERSION, single_field_document("$ne", current)?)
 }

@@ -12,14 +12,21 @@ pub use serve::DatabaseServer;
 
 use crate::{
     Error, Result,
-    backend::Backend,
+    action::{Lengths, measure_lengths},
+    backend::{
+        Backend,
+        operation::{CountOperation, ReadOptions},
+    },
     check::{Backfill, Repair, declared},
     model::document::Document,
     pending::{
         PendingWork, WaitForPending, Worker, blocked::release_blocked, expired::RecoveryReport,
         read_pending_work,
     },
-    schema::{Contains, Schema, SyncIndexes},
+    schema::{
+        Contains, Schema, SyncIndexes, UpgradeReport,
+        upgrade::{outdated_filter, upgrade_model},
+    },
     session::{
         Session,
         transaction::{RunTransaction, Transaction},
@@ -228,6 +235,62 @@ impl<S: Schema> Database<S> {
     pub async fn backfills(&self) -> Result<Vec<Backfill>> {
         let access = self.session.access().for_operation("backfills", None);
         declared::find_backfills(&access, S::MODELS).await
+    }
+
+    /// Returns the lengths of each overflow array of each model, with the name of the model: see
+    /// [`Arrays::lengths`](crate::action::Arrays::lengths).
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend.
+    pub async fn array_lengths(&self) -> Result<Vec<(&'static str, Lengths)>> {
+        let access = self.session.access().for_operation("array_lengths", None);
+        let access = access.with_full_visibility();
+        let mut lengths = Vec::new();
+        for model in S::MODELS {
+            for field in model.overflows {
+                let measured = measure_lengths(&access, model, field.stored, Some(field));
+                lengths.push((model.name, measured.await?));
+            }
+        }
+        Ok(lengths)
+    }
+
+    /// Returns the number of documents of an older schema version, for each model with an `upgrade` function.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend.
+    pub async fn outdated(&self) -> Result<Vec<(&'static str, u64)>> {
+        let access = self.session.access().for_operation("outdated", None);
+        let access = access.with_full_visibility();
+        let mut outdated = Vec::new();
+        for model in S::MODELS.iter().filter(|model| model.upgrade.is_some()) {
+            let count = CountOperation {
+                collection: model.collection.into(),
+                filter: outdated_filter(model)?,
+                limit: None,
+                options: ReadOptions::default(),
+            };
+            outdated.push((model.name, access.count(model, count).await?));
+        }
+        Ok(outdated)
+    }
+
+    /// Upgrades the documents of older schema versions of all models, as [`upgrade`](Session::upgrade) does for one model. Returns the
+    /// report of each model with an `upgrade` function.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the backend. The reports list the documents that could not be upgraded, and all others are upgraded.
+    pub async fn upgrade_all(&self) -> Result<Vec<(&'static str, UpgradeReport)>> {
+        let access = self.session.access().for_operation("upgrade", None);
+        let access = access.with_full_visibility();
+        let mut reports = Vec::new();
+        for model in S::MODELS.iter().filter(|model| model.upgrade.is_some()) {
+            reports.push((model.name, upgrade_model(&access, model).await?));
+        }
+        Ok(reports)
     }
 
     /// Waits until no follow-up work of earlier writes is pending. Then every copy equals its source.

@@ -13,7 +13,8 @@ use crate::{
     language::field::{Place, SameScope, Single},
     metadata::overflow::{BLOCK, COUNT, TAIL},
     model::document::Document,
-    schema::OverflowField,
+    schema::{Model, OverflowField},
+    session::access::Access,
 };
 
 /// The maximum size in bytes of the resident elements of an array that does not overflow yet.
@@ -31,7 +32,8 @@ impl<T: Document> Arrays<T> {
     pub async fn lengths(&self) -> Result<Vec<Lengths>> {
         let mut lengths = Vec::new();
         for field in T::MODEL.overflows {
-            lengths.push(self.measure_lengths(field.stored, Some(field)).await?);
+            let measured = measure_lengths(&self.access, &T::MODEL, field.stored, Some(field));
+            lengths.push(measured.await?);
         }
         Ok(lengths)
     }
@@ -73,83 +75,80 @@ impl<T: Document> Arrays<T> {
         let stored = path.dotted()?;
         let mut fields = T::MODEL.overflows.iter();
         let field = fields.find(|field| field.stored == stored);
-        self.measure_lengths(stored, field).await
+        measure_lengths(&self.access, &T::MODEL, stored, field).await
     }
+}
 
-    /// Measures the array with this stored name. `field` is its declaration as an overflow array.
-    async fn measure_lengths(
-        &self,
-        stored: &str,
-        field: Option<&OverflowField>,
-    ) -> Result<Lengths> {
-        let array = format!("${stored}");
-        let array = doc! { "$cond": [{ "$isArray": &array }, &array, []] };
-        let resident = doc! { "$size": array.clone() };
-        let mut count = vec![Bson::from(resident.clone())];
-        if let Some(field) = field {
-            let value_or =
-                |path: String, default: Bson| doc! { "$ifNull": [format!("${path}"), default] };
-            let len = |path: String| doc! { "$size": value_or(path, Bson::Array(Vec::new())) };
-            count.push(value_or(field.manifest_path(COUNT), Bson::Int64(0)).into());
-            count.push(len(field.manifest_path(TAIL)).into());
-            count.push(len(field.work_path(BLOCK)).into());
-        }
-        let row = doc! { "$project": {
-            "_id": 0,
-            "count": { "$add": count },
-            "bytes": { "$bsonSize": "$$ROOT" },
-            "resident": resident,
-            "resident_bytes": { "$bsonSize": { "a": array } },
-        } };
-        let aggregate = AggregateOperation {
-            collection: T::COLLECTION.into(),
-            pipeline: vec![to_raw_document(&row)?],
-            variables: RawDocumentBuf::new(),
-            options: Default::default(),
-        };
-        let mut cursor = self
-            .access
-            .for_repeat()
-            .aggregate(&T::MODEL, aggregate)
-            .await?;
-        let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
-        let (mut resident, mut resident_bytes) = (0, 0);
-        loop {
-            let batch = cursor
-                .next_batch()
-                .await
-                .map_err(error::naming_model(&T::MODEL))?;
-            if batch.is_empty() {
-                break;
-            }
-            for row in &batch {
-                let row = BsonDocument::try_from(&**row).map_err(error::from_bson)?;
-                let number = |name: &str| match row.get(name) {
-                    Some(Bson::Int32(number)) => u64::try_from(*number).unwrap_or(0),
-                    Some(Bson::Int64(number)) => u64::try_from(*number).unwrap_or(0),
-                    _ => 0,
-                };
-                lengths.push(number("count"));
-                bytes.push(number("bytes"));
-                resident += number("resident");
-                resident_bytes += number("resident_bytes");
-            }
-        }
-        lengths.sort_unstable();
-        bytes.sort_unstable();
-        let max_bytes = field.map_or(MAX_RESIDENT_BYTES, |field| field.max_chunk_bytes as u64);
-        let mean_bytes = resident_bytes.checked_div(resident).unwrap_or(0).max(1);
-        Ok(Lengths {
-            field: field.map_or_else(|| stored.to_owned(), |field| field.field.to_owned()),
-            after: field
-                .filter(|field| !field.is_inline())
-                .map(|field| field.max_resident),
-            is_inline: field.is_some_and(OverflowField::is_inline),
-            max_resident: max_bytes / mean_bytes,
-            lengths,
-            bytes,
-        })
+/// Measures the array with this stored name. `field` is its declaration as an overflow array.
+pub(crate) async fn measure_lengths(
+    access: &Access,
+    model: &Model,
+    stored: &str,
+    field: Option<&OverflowField>,
+) -> Result<Lengths> {
+    let array = format!("${stored}");
+    let array = doc! { "$cond": [{ "$isArray": &array }, &array, []] };
+    let resident = doc! { "$size": array.clone() };
+    let mut count = vec![Bson::from(resident.clone())];
+    if let Some(field) = field {
+        let value_or =
+            |path: String, default: Bson| doc! { "$ifNull": [format!("${path}"), default] };
+        let len = |path: String| doc! { "$size": value_or(path, Bson::Array(Vec::new())) };
+        count.push(value_or(field.manifest_path(COUNT), Bson::Int64(0)).into());
+        count.push(len(field.manifest_path(TAIL)).into());
+        count.push(len(field.work_path(BLOCK)).into());
     }
+    let row = doc! { "$project": {
+        "_id": 0,
+        "count": { "$add": count },
+        "bytes": { "$bsonSize": "$$ROOT" },
+        "resident": resident,
+        "resident_bytes": { "$bsonSize": { "a": array } },
+    } };
+    let aggregate = AggregateOperation {
+        collection: model.collection.into(),
+        pipeline: vec![to_raw_document(&row)?],
+        variables: RawDocumentBuf::new(),
+        options: Default::default(),
+    };
+    let mut cursor = access.for_repeat().aggregate(model, aggregate).await?;
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+    let (mut resident, mut resident_bytes) = (0, 0);
+    loop {
+        let batch = cursor
+            .next_batch()
+            .await
+            .map_err(error::naming_model(model))?;
+        if batch.is_empty() {
+            break;
+        }
+        for row in &batch {
+            let row = BsonDocument::try_from(&**row).map_err(error::from_bson)?;
+            let number = |name: &str| match row.get(name) {
+                Some(Bson::Int32(number)) => u64::try_from(*number).unwrap_or(0),
+                Some(Bson::Int64(number)) => u64::try_from(*number).unwrap_or(0),
+                _ => 0,
+            };
+            lengths.push(number("count"));
+            bytes.push(number("bytes"));
+            resident += number("resident");
+            resident_bytes += number("resident_bytes");
+        }
+    }
+    lengths.sort_unstable();
+    bytes.sort_unstable();
+    let max_bytes = field.map_or(MAX_RESIDENT_BYTES, |field| field.max_chunk_bytes as u64);
+    let mean_bytes = resident_bytes.checked_div(resident).unwrap_or(0).max(1);
+    Ok(Lengths {
+        field: field.map_or_else(|| stored.to_owned(), |field| field.field.to_owned()),
+        after: field
+            .filter(|field| !field.is_inline())
+            .map(|field| field.max_resident),
+        is_inline: field.is_some_and(OverflowField::is_inline),
+        max_resident: max_bytes / mean_bytes,
+        lengths,
+        bytes,
+    })
 }
 
 /// The lengths of the arrays in a field, and the sizes of their documents. As text, with a histogram.
