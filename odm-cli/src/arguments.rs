@@ -3,6 +3,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::place::Place;
+
 /// Works on files of the embedded engine, without a schema.
 ///
 /// Commands that only read leave the file unchanged. No other process may have the file open for writes.
@@ -56,6 +58,9 @@ pub(crate) enum Command {
     Backup { file: PathBuf, copy: PathBuf },
     /// Gives the space of deleted documents back to the file system. Needs room for a second file.
     Compact { file: PathBuf },
+    /// Copies a whole database into an empty database: a file to MongoDB, MongoDB to a file, or between databases of a kind.
+    /// After a failure, the same command continues.
+    Copy(CopyArguments),
     /// Writes the documents and indexes in the form of mongodump: DIRECTORY/DATABASE/COLLECTION.bson.
     Dump(DumpArguments),
     /// Inserts the documents and creates the indexes of a dump of mongodump or of `odm dump`. Checks the whole dump first, in a
@@ -85,21 +90,46 @@ pub(crate) struct FindArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct CopyArguments {
+    /// The source: a file, or the URL of a MongoDB database. No program may have the file open for writes.
+    pub(crate) from: Place,
+    /// The target: a file, which is created, or the URL of an empty MongoDB database. Nobody may use the target meanwhile.
+    pub(crate) to: Place,
+    /// Promises that nobody writes the MongoDB source. A standalone server needs the promise, because it has no change streams.
+    #[arg(long)]
+    pub(crate) quiescent: bool,
+    /// Follows the writes to the MongoDB source until Ctrl-C, and then finishes. Stop the writers before Ctrl-C.
+    #[arg(long, conflicts_with = "quiescent")]
+    pub(crate) follow: bool,
+    /// Leaves out options, indexes and views that the target cannot store.
+    #[arg(long)]
+    pub(crate) skip_unsupported: bool,
+    /// Discards an unfinished copy in the target, and starts at the beginning.
+    #[arg(long)]
+    pub(crate) restart: bool,
+    /// Checks both databases, and prints the collections to copy. Writes nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DumpArguments {
-    pub(crate) file: PathBuf,
+    /// The file, or the URL of a MongoDB database.
+    pub(crate) from: Place,
     pub(crate) directory: PathBuf,
     /// Dumps only this collection.
     #[arg(long)]
     pub(crate) collection: Option<String>,
-    /// The name of the database, which is a folder of the dump. The default is the name of the file without its extension.
+    /// The name of the database, which is a folder of the dump. The default is the name of the file without its extension,
+    /// or the name in the URL.
     #[arg(long)]
     pub(crate) database: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The file of the database. Created if the file does not exist.
-    pub(crate) file: PathBuf,
+    /// The file, which is created if it does not exist, or the URL of a MongoDB database.
+    pub(crate) to: Place,
     pub(crate) directory: PathBuf,
     /// Drops each collection of the dump before the restore.
     #[arg(long)]
@@ -114,7 +144,8 @@ pub(crate) struct RestoreArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    pub(crate) file: PathBuf,
+    /// The file, or the URL of a MongoDB database.
+    pub(crate) from: Place,
     pub(crate) collection: String,
     #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
     pub(crate) format: ExportFormat,

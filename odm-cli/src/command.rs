@@ -4,6 +4,7 @@ mod aggregate;
 mod backup;
 mod collections;
 mod compact;
+mod copy;
 mod count;
 mod dump;
 mod explain;
@@ -17,7 +18,8 @@ mod validate;
 
 use std::path::Path;
 
-use odm_engine::{Cursor, Database};
+use bson::RawDocumentBuf;
+use odm_engine::Database;
 
 use crate::arguments::Command;
 use crate::extended_json::Relaxed;
@@ -49,6 +51,7 @@ pub(crate) fn run(command: Command, output: &mut Output) -> Result<()> {
         Command::Validate { file } => validate::run(&file, output),
         Command::Backup { file, copy } => backup::run(&file, &copy, output),
         Command::Compact { file } => compact::run(&file, output),
+        Command::Copy(arguments) => copy::run(&arguments, output),
         Command::Dump(arguments) => dump::run(&arguments, output),
         Command::Restore(arguments) => restore::run(&arguments, output),
         Command::Export(arguments) => export::run(&arguments, output),
@@ -85,7 +88,13 @@ fn ensure_collection(database: &Database, file: &Path, collection: &str) -> Resu
 }
 
 /// Prints documents as relaxed extended JSON, one on each line.
-fn print_documents(documents: Cursor, output: &mut Output) -> Result<()> {
+fn print_documents<E>(
+    documents: impl Iterator<Item = Result<RawDocumentBuf, E>>,
+    output: &mut Output,
+) -> Result<()>
+where
+    Failure: From<E>,
+{
     for document in documents {
         output.json_line(&Relaxed(&document?))?;
     }

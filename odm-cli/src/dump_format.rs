@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, doc};
+use odm::backend::operation::CollectionDefinition;
 use odm_engine::Index;
 use serde_json::Value;
 use sha1::{Digest, Sha1};
@@ -48,8 +49,19 @@ pub(crate) struct DumpedCollection {
     pub(crate) documents_path: PathBuf,
     /// The length of the file with the documents.
     pub(crate) bytes: u64,
-    /// The indexes, without the index of `_id`.
+    /// The indexes, without the index of `_id`. Empty for a dump that goes to a server.
     pub(crate) indexes: Vec<Index>,
+    /// The options and indexes as in the dump.
+    pub(crate) definition: CollectionDefinition,
+}
+
+/// The database into which a dump is restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DumpTarget {
+    /// A file of the engine. Options and indexes that the engine lacks are refused.
+    File,
+    /// A server, which checks options and indexes itself.
+    Server,
 }
 
 /// Returns the content of the metadata file of a collection.
@@ -64,6 +76,25 @@ pub(crate) fn metadata_of(collection: &str, indexes: &[Index]) -> Result<Value> 
         "indexes": indexes,
         "collectionName": collection,
         "type": "collection",
+    }))
+}
+
+/// Returns the content of the metadata file of a collection or a view of a server.
+pub(crate) fn metadata_of_definition(definition: &CollectionDefinition) -> Result<Value> {
+    let mut indexes = Vec::new();
+    if !definition.is_view() {
+        indexes.push(Bson::Document(
+            doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" },
+        ));
+    }
+    for index in &definition.indexes {
+        indexes.push(Bson::Document(extended_json::decode(index)?));
+    }
+    Ok(extended_json::to_canonical(doc! {
+        "options": extended_json::decode(&definition.options)?,
+        "indexes": indexes,
+        "collectionName": &definition.name,
+        "type": &definition.kind,
     }))
 }
 
@@ -160,7 +191,7 @@ fn databases(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Reads the list of the collections in the folder of a database, and their indexes.
-pub(crate) fn read_collections(folder: &Path) -> Result<Vec<DumpedCollection>> {
+pub(crate) fn read_collections(folder: &Path, target: DumpTarget) -> Result<Vec<DumpedCollection>> {
     let mut collections = Vec::new();
     for path in entries(folder)? {
         let name = file_name(&path);
@@ -171,10 +202,10 @@ pub(crate) fn read_collections(folder: &Path) -> Result<Vec<DumpedCollection>> {
             )));
         }
         if let Some(escaped) = name.strip_suffix(DOCUMENTS_SUFFIX) {
-            collections.push(read_collection(folder, escaped, path.clone())?);
+            collections.push(read_collection(folder, escaped, path.clone(), target)?);
         }
         if let Some(escaped) = name.strip_suffix(METADATA_SUFFIX) {
-            ensure_documents(folder, escaped, &path)?;
+            collections.extend(read_view(folder, escaped, &path, target)?);
         }
     }
     if collections.is_empty() {
@@ -204,21 +235,41 @@ fn ensure_different_names(collections: &[DumpedCollection]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses metadata without documents: of a view, or of an incomplete dump.
-fn ensure_documents(folder: &Path, escaped: &str, metadata_path: &Path) -> Result<()> {
-    if folder.join(format!("{escaped}{DOCUMENTS_SUFFIX}")).exists() {
-        return Ok(());
+/// Reads metadata without documents. Returns `None` if there are documents. Refuses an incomplete dump, and a view for the engine.
+fn read_view(
+    folder: &Path,
+    escaped: &str,
+    metadata_path: &Path,
+    target: DumpTarget,
+) -> Result<Option<DumpedCollection>> {
+    let documents_path = folder.join(format!("{escaped}{DOCUMENTS_SUFFIX}"));
+    if documents_path.exists() {
+        return Ok(None);
     }
+    let wrong =
+        |problem: String| Failure::problem(format!("{}: {problem}", metadata_path.display()));
     let metadata = read_metadata(metadata_path)?;
-    let no_documents = || Err(format!("there is no file {escaped}{DOCUMENTS_SUFFIX}"));
-    let checked = ensure_plain_collection(&metadata).and_then(|()| no_documents());
-    checked.map_err(|problem| Failure::problem(format!("{}: {problem}", metadata_path.display())))
+    if target == DumpTarget::Server && metadata.get_str("type").is_ok_and(|kind| kind == "view") {
+        let name = name_of(escaped, &metadata).map_err(wrong)?;
+        return Ok(Some(DumpedCollection {
+            definition: definition_of(&name, &metadata).map_err(wrong)?,
+            name,
+            documents_path,
+            bytes: 0,
+            indexes: Vec::new(),
+        }));
+    }
+    ensure_plain_collection(&metadata).map_err(wrong)?;
+    Err(wrong(format!(
+        "there is no file {escaped}{DOCUMENTS_SUFFIX}"
+    )))
 }
 
 fn read_collection(
     folder: &Path,
     escaped: &str,
     documents_path: PathBuf,
+    target: DumpTarget,
 ) -> Result<DumpedCollection> {
     let bytes = length_of_file(&documents_path)?;
     let metadata_path = folder.join(format!("{escaped}{METADATA_SUFFIX}"));
@@ -231,13 +282,52 @@ fn read_collection(
     }
     let metadata = read_metadata(&metadata_path)?;
     let name = name_of(escaped, &metadata).map_err(wrong)?;
-    ensure_plain_collection(&metadata).map_err(wrong)?;
+    let definition = definition_of(&name, &metadata).map_err(wrong)?;
+    let indexes = match target {
+        DumpTarget::File => {
+            ensure_plain_collection(&metadata).map_err(wrong)?;
+            read_indexes(&definition).map_err(wrong)?
+        }
+        DumpTarget::Server => Vec::new(),
+    };
     Ok(DumpedCollection {
         name,
         documents_path,
         bytes,
-        indexes: read_indexes(&metadata).map_err(wrong)?,
+        indexes,
+        definition,
     })
+}
+
+/// Returns the definition in the metadata, without the index of `_id`.
+fn definition_of(name: &str, metadata: &Document) -> Result<CollectionDefinition, String> {
+    let raw = |document: &Document| {
+        RawDocumentBuf::try_from(document)
+            .map_err(|error| format!("the metadata is not valid: {error}"))
+    };
+    let mut definition = CollectionDefinition::new(name);
+    if let Ok(kind) = metadata.get_str("type") {
+        kind.clone_into(&mut definition.kind);
+    }
+    if let Ok(options) = metadata.get_document("options") {
+        let mut options = options.clone();
+        for ignored in IGNORED_COLLECTION_OPTIONS {
+            options.remove(ignored);
+        }
+        definition.options = raw(&options)?;
+    }
+    let indexes = match metadata.get("indexes") {
+        None | Some(Bson::Null) => return Ok(definition),
+        Some(Bson::Array(indexes)) => indexes,
+        Some(_) => return Err("`indexes` is not an array".into()),
+    };
+    for index in indexes {
+        let Bson::Document(index) = index else {
+            return Err("an index is not a document".into());
+        };
+        definition.indexes.push(raw(index)?);
+    }
+    Ok(definition)
 }
 
 /// Returns the name of a collection. The metadata has the name, which matters for files with a truncated name.
@@ -302,29 +392,25 @@ fn ensure_plain_collection(metadata: &Document) -> Result<(), String> {
     }
 }
 
-fn read_indexes(metadata: &Document) -> Result<Vec<Index>, String> {
-    let definitions = match metadata.get("indexes") {
-        None | Some(Bson::Null) => return Ok(Vec::new()),
-        Some(Bson::Array(definitions)) => definitions,
-        Some(_) => return Err("`indexes` is not an array".into()),
-    };
+/// Returns the indexes of the engine. Each collection has the index of `_id`.
+fn read_indexes(definition: &CollectionDefinition) -> Result<Vec<Index>, String> {
     let mut indexes = Vec::new();
-    for definition in definitions {
-        let Bson::Document(definition) = definition else {
-            return Err("an index is not a document".into());
-        };
-        let name = definition.get_str("name").unwrap_or("without a name");
-        let failure = |error: String| format!("the index {name} cannot be created: {error}");
-        let raw =
-            RawDocumentBuf::try_from(definition).map_err(|error| failure(error.to_string()))?;
-        let index = Index::from_document(&raw).map_err(|error| failure(error.to_string()))?;
-        // Every collection has the index of `_id`.
-        if definition.get_document("key").is_ok_and(is_key_of_id) {
-            continue;
+    for index in &definition.indexes {
+        let name = index.get_str("name").unwrap_or("without a name");
+        let parsed = Index::from_document(index);
+        let parsed =
+            parsed.map_err(|error| format!("the index {name} cannot be created: {error}"))?;
+        if !is_of_id(index) {
+            indexes.push(parsed);
         }
-        indexes.push(index);
     }
     Ok(indexes)
+}
+
+/// Whether a definition is the index of `_id`, which each collection has.
+pub(crate) fn is_of_id(index: &RawDocument) -> bool {
+    let key = index.get_document("key").map(Document::try_from);
+    key.is_ok_and(|key| key.is_ok_and(|key| is_key_of_id(&key)))
 }
 
 fn is_key_of_id(key: &Document) -> bool {

@@ -46,6 +46,14 @@ impl Failure {
         }
     }
 
+    /// Returns the failure of an open of a database by `odm`.
+    pub(crate) fn opening(error: odm::Error) -> Failure {
+        match error.kind() {
+            odm::ErrorKind::InvalidUrl => Failure::Usage(error.to_string()),
+            _ => Failure::Open(error.to_string()),
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::OutputClosed => 0,
@@ -77,6 +85,18 @@ impl From<Error> for Failure {
             ErrorKind::InUse | ErrorKind::ForeignFile | ErrorKind::NewerFormat => {
                 Failure::Open(error.to_string())
             }
+            _ => Failure::Problem(error.to_string()),
+        }
+    }
+}
+
+impl From<odm::Error> for Failure {
+    fn from(error: odm::Error) -> Failure {
+        use odm::ErrorKind;
+
+        match error.kind() {
+            ErrorKind::InvalidUrl => Failure::Usage(error.to_string()),
+            ErrorKind::Connection | ErrorKind::InUse => Failure::Open(error.to_string()),
             _ => Failure::Problem(error.to_string()),
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     hide_panics_of_redb();
-    odm_cli::run(std::env::args_os())
+    odm_cli::run_without_models(std::env::args_os())
 }
 
 /// Keeps the panics of redb out of the standard error. redb panics on some damaged pages, and the engine turns such a panic into an

@@ -3,33 +3,59 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use bson::rawdoc;
+use bson::{RawDocumentBuf, rawdoc};
+use odm::backend::operation::CollectionDefinition;
 use odm_engine::{Database, Find};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ensure_collection, open_read_only};
 use crate::arguments::DumpArguments;
-use crate::dump_format::{DOCUMENTS_SUFFIX, METADATA_SUFFIX, file_stem, metadata_of};
+use crate::dump_format::{
+    DOCUMENTS_SUFFIX, METADATA_SUFFIX, file_stem, metadata_of, metadata_of_definition,
+};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::place::Place;
+use crate::server::Server;
 
 pub(super) fn run(arguments: &DumpArguments, output: &mut Output) -> Result<()> {
-    let database = open_read_only(&arguments.file)?;
-    let collections = match &arguments.collection {
-        Some(collection) => {
-            ensure_collection(&database, &arguments.file, collection)?;
-            vec![collection.clone()]
-        }
-        None => database.list_collections()?,
-    };
     let target = arguments.directory.join(database_name(arguments)?);
-    let folder = UnfinishedFolder::create(&arguments.directory, &target)?;
-    let mut counts = Vec::new();
-    for collection in collections {
-        let documents = dump_collection(&database, &collection, &folder.path)?;
-        counts.push((collection, documents));
-    }
-    folder.finish(&target)?;
+    let collection = arguments.collection.as_deref();
+    let counts = match &arguments.from {
+        Place::File(file) => {
+            let database = open_read_only(file)?;
+            let collections = match collection {
+                Some(collection) => {
+                    ensure_collection(&database, file, collection)?;
+                    vec![collection.to_owned()]
+                }
+                None => database.list_collections()?,
+            };
+            let folder = UnfinishedFolder::create(&arguments.directory, &target)?;
+            let counts = collections.into_iter().map(|collection| {
+                let documents = dump_collection(&database, &collection, &folder.path)?;
+                Ok((collection, documents))
+            });
+            let counts = counts.collect::<Result<Vec<_>>>()?;
+            folder.finish(&target)?;
+            counts
+        }
+        Place::Server(url) => {
+            let server = Server::connect(url)?;
+            let definitions = match collection {
+                Some(collection) => vec![server.definition(collection)?],
+                None => server.definitions()?,
+            };
+            let folder = UnfinishedFolder::create(&arguments.directory, &target)?;
+            let counts = definitions.into_iter().map(|definition| {
+                let documents = dump_from_server(&server, &definition, &folder.path)?;
+                Ok((definition.name, documents))
+            });
+            let counts = counts.collect::<Result<Vec<_>>>()?;
+            folder.finish(&target)?;
+            counts
+        }
+    };
     for (collection, documents) in counts {
         match output.is_json() {
             true => {
@@ -43,9 +69,10 @@ pub(super) fn run(arguments: &DumpArguments, output: &mut Output) -> Result<()> 
 
 /// Returns the name of the folder of the database.
 fn database_name(arguments: &DumpArguments) -> Result<String> {
-    let stem = arguments.file.file_stem();
-    let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
-    let name = arguments.database.clone().or(stem).unwrap_or_default();
+    let name = arguments.database.clone();
+    let name = name
+        .or_else(|| arguments.from.database_name())
+        .unwrap_or_default();
     let is_valid = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\']);
     match is_valid {
         true => Ok(name),
@@ -55,30 +82,66 @@ fn database_name(arguments: &DumpArguments) -> Result<String> {
     }
 }
 
-/// Writes both files of a collection. Returns the number of documents.
+/// Writes both files of a collection of a file. Returns the number of documents.
 fn dump_collection(database: &Database, collection: &str, folder: &Path) -> Result<u64> {
-    let name = file_stem(collection);
-    let path = folder.join(format!("{name}{DOCUMENTS_SUFFIX}"));
-    let failure = |error: io::Error| Failure::io("cannot write", &path, &error);
     let find = Find {
         hint: Some(rawdoc! { "$natural": 1 }.into()),
         ..Find::default()
     };
+    let documents = write_documents(collection, database.find(collection, &find)?, folder)?;
+    let metadata = metadata_of(collection, &database.list_indexes(collection)?)?;
+    write_metadata(collection, &metadata, folder)?;
+    Ok(documents)
+}
+
+/// Writes both files of a collection of a server. A view has no documents. Returns the number of documents.
+fn dump_from_server(
+    server: &Server,
+    definition: &CollectionDefinition,
+    folder: &Path,
+) -> Result<u64> {
+    let name = &definition.name;
+    let documents = match definition.kind.as_str() {
+        "collection" => write_documents(name, server.documents(name, None)?, folder)?,
+        "view" => 0,
+        kind => {
+            let message =
+                format!("the collection {name} of the type {kind} cannot be dumped; use mongodump");
+            return Err(Failure::problem(message));
+        }
+    };
+    write_metadata(name, &metadata_of_definition(definition)?, folder)?;
+    Ok(documents)
+}
+
+/// Writes the file of the documents. Returns the number of documents.
+fn write_documents<E>(
+    collection: &str,
+    documents: impl IntoIterator<Item = Result<RawDocumentBuf, E>>,
+    folder: &Path,
+) -> Result<u64>
+where
+    Failure: From<E>,
+{
+    let path = folder.join(format!("{}{DOCUMENTS_SUFFIX}", file_stem(collection)));
+    let failure = |error: io::Error| Failure::io("cannot write", &path, &error);
     let mut writer = BufWriter::with_capacity(256 << 10, create(&path)?);
-    let mut documents = 0;
-    for document in database.find(collection, &find)? {
+    let mut count = 0;
+    for document in documents {
         writer.write_all(document?.as_bytes()).map_err(failure)?;
-        documents += 1;
+        count += 1;
     }
     finish_file(writer).map_err(failure)?;
+    Ok(count)
+}
 
-    let path = folder.join(format!("{name}{METADATA_SUFFIX}"));
+/// Writes the file of the options and indexes.
+fn write_metadata(collection: &str, metadata: &Value, folder: &Path) -> Result<()> {
+    let path = folder.join(format!("{}{METADATA_SUFFIX}", file_stem(collection)));
     let failure = |error: io::Error| Failure::io("cannot write", &path, &error);
-    let metadata = metadata_of(collection, &database.list_indexes(collection)?)?;
     let mut writer = BufWriter::new(create(&path)?);
-    serde_json::to_writer(&mut writer, &metadata).map_err(|error| failure(error.into()))?;
-    finish_file(writer).map_err(failure)?;
-    Ok(documents)
+    serde_json::to_writer(&mut writer, metadata).map_err(|error| failure(error.into()))?;
+    finish_file(writer).map_err(failure)
 }
 
 fn create(path: &Path) -> Result<File> {

@@ -1,13 +1,15 @@
 use std::io::Write;
 
 use bson::{Bson, Document, RawBsonRef, RawDocument, RawDocumentBuf};
-use odm_engine::{Cursor, Find};
+use odm_engine::Find;
 
 use super::{open_collection, print_documents};
 use crate::arguments::{ExportArguments, ExportFormat};
 use crate::extended_json::{RelaxedValue, has_text};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::place::Place;
+use crate::server::Server;
 
 pub(super) fn run(arguments: &ExportArguments, output: &mut Output) -> Result<()> {
     let is_csv = arguments.format == ExportFormat::Csv;
@@ -16,15 +18,36 @@ pub(super) fn run(arguments: &ExportArguments, output: &mut Output) -> Result<()
             "CSV needs the names of the columns; add --fields, such as --fields _id,address.city";
         return Err(Failure::Usage(message.into()));
     }
-    let database = open_collection(&arguments.file, &arguments.collection)?;
-    let find = Find {
-        projection: match is_csv {
-            true => None,
-            false => projection(&arguments.fields)?,
-        },
-        ..Find::default()
+    let projection = match is_csv {
+        true => None,
+        false => projection(&arguments.fields)?,
     };
-    let documents = database.find(&arguments.collection, &find)?;
+    let collection = &arguments.collection;
+    match &arguments.from {
+        Place::File(file) => {
+            let find = Find {
+                projection,
+                ..Find::default()
+            };
+            let database = open_collection(file, collection)?;
+            export(database.find(collection, &find)?, arguments, output)
+        }
+        Place::Server(url) => {
+            let server = Server::connect(url)?;
+            server.definition(collection)?;
+            export(server.documents(collection, projection)?, arguments, output)
+        }
+    }
+}
+
+fn export<E>(
+    documents: impl Iterator<Item = Result<RawDocumentBuf, E>>,
+    arguments: &ExportArguments,
+    output: &mut Output,
+) -> Result<()>
+where
+    Failure: From<E>,
+{
     match arguments.format {
         ExportFormat::Jsonl => print_documents(documents, output),
         ExportFormat::Csv => write_csv(documents, &arguments.fields, output.writer()),
@@ -47,7 +70,14 @@ fn projection(fields: &[String]) -> Result<Option<RawDocumentBuf>> {
     Ok(Some(projection))
 }
 
-fn write_csv(documents: Cursor, fields: &[String], writer: &mut impl Write) -> Result<()> {
+fn write_csv<E>(
+    documents: impl Iterator<Item = Result<RawDocumentBuf, E>>,
+    fields: &[String],
+    writer: &mut impl Write,
+) -> Result<()>
+where
+    Failure: From<E>,
+{
     let mut writer = csv::Writer::from_writer(writer);
     writer.write_record(fields).map_err(output_failure)?;
     for document in documents {

@@ -1,16 +1,21 @@
-use std::io::{self, IsTerminal};
+mod server_restore;
+
 use std::path::Path;
 use std::time::Duration;
 
 use bson::RawDocumentBuf;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use odm_engine::{Count, Database};
 use serde_json::json;
 
 use crate::arguments::RestoreArguments;
-use crate::dump_format::{DumpedCollection, DumpedDocuments, find_database, read_collections};
+use crate::dump_format::{
+    DumpTarget, DumpedCollection, DumpedDocuments, find_database, is_of_id, read_collections,
+};
 use crate::failure::{Failure, Result};
 use crate::output::Output;
+use crate::place::Place;
+use crate::progress;
 
 /// The largest number of documents of one insert.
 const MAX_BATCH_DOCUMENTS: usize = 1_000;
@@ -23,10 +28,15 @@ const NO_EXPIRY: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 
 pub(super) fn run(arguments: &RestoreArguments, output: &mut Output) -> Result<()> {
     let folder = find_database(&arguments.directory, arguments.database.as_deref())?;
-    let collections = read_collections(&folder)?;
-    let counts = match arguments.dry_run {
-        true => check_only(arguments, &collections)?,
-        false => restore(arguments, &collections)?,
+    let target = match &arguments.to {
+        Place::File(_) => DumpTarget::File,
+        Place::Server(_) => DumpTarget::Server,
+    };
+    let collections = read_collections(&folder, target)?;
+    let counts = match &arguments.to {
+        Place::File(file) if arguments.dry_run => check_only(file, arguments.drop, &collections)?,
+        Place::File(file) => restore(file, arguments.drop, &collections)?,
+        Place::Server(url) => server_restore::run(url, arguments, &collections)?,
     };
     // A closed output must not end a restore, so the output comes last.
     let mut reports = collections.iter().zip(counts);
@@ -34,28 +44,27 @@ pub(super) fn run(arguments: &RestoreArguments, output: &mut Output) -> Result<(
 }
 
 /// Checks the dump without a write to the file. Returns the numbers of documents.
-fn check_only(arguments: &RestoreArguments, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
-    if arguments.file.exists() {
-        let database = super::open_read_only(&arguments.file)?;
-        ensure_replaceable(&database, collections, arguments.drop)?;
+fn check_only(file: &Path, drops: bool, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
+    if file.exists() {
+        let database = super::open_read_only(file)?;
+        ensure_replaceable(&database, collections, drops)?;
     }
-    check_dump(&arguments.file, collections)
+    check_dump(file, collections)
 }
 
 /// Checks the dump, and then restores the dump into the file. Returns the numbers of documents.
-fn restore(arguments: &RestoreArguments, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
-    let file = &arguments.file;
+fn restore(file: &Path, drops: bool, collections: &[DumpedCollection]) -> Result<Vec<u64>> {
     // A file that cannot be opened ends the restore before the long check. A new file is created after the check.
     let existing = file.exists().then(|| open(file)).transpose()?;
     if let Some(database) = &existing {
-        ensure_replaceable(database, collections, arguments.drop)?;
+        ensure_replaceable(database, collections, drops)?;
     }
     check_dump(file, collections)?;
     let database = match existing {
         Some(database) => database,
         None => open(file)?,
     };
-    if arguments.drop {
+    if drops {
         for collection in collections {
             database.drop_collection(&collection.name)?;
         }
@@ -215,7 +224,9 @@ impl Batch {
 }
 
 fn report(collection: &DumpedCollection, documents: u64, output: &mut Output) -> Result<()> {
-    let (name, indexes) = (&collection.name, collection.indexes.len());
+    let name = &collection.name;
+    let definitions = collection.definition.indexes.iter();
+    let indexes = definitions.filter(|index| !is_of_id(index)).count();
     match output.is_json() {
         true => output.json_line(&json!({
             "collection": name,
@@ -228,16 +239,9 @@ fn report(collection: &DumpedCollection, documents: u64, output: &mut Output) ->
     }
 }
 
-/// Returns a bar of the bytes of the dump on the standard error, which is hidden unless the standard error is a terminal.
+/// Returns a bar of the bytes of the dump.
 fn progress_bar(collections: &[DumpedCollection], action: &'static str) -> ProgressBar {
     let bytes = collections.iter().map(|collection| collection.bytes).sum();
-    let target = match io::stderr().is_terminal() {
-        true => ProgressDrawTarget::stderr(),
-        false => ProgressDrawTarget::hidden(),
-    };
-    let bar = ProgressBar::with_draw_target(Some(bytes), target).with_prefix(action);
-    match ProgressStyle::with_template("{prefix} {msg} {wide_bar} {bytes}/{total_bytes}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
+    let bar = progress::progress_bar(bytes, "{prefix} {msg} {wide_bar} {bytes}/{total_bytes}");
+    bar.with_prefix(action)
 }

@@ -139,7 +139,7 @@ fn db_pointer(id: ObjectId) -> Bson {
 }
 
 /// Returns a document for each type of BSON.
-fn documents_of_every_type() -> Vec<RawDocumentBuf> {
+pub(crate) fn documents_of_every_type() -> Vec<RawDocumentBuf> {
     let binary = |subtype, bytes: &[u8]| {
         Bson::Binary(Binary {
             subtype,

@@ -1,10 +1,13 @@
 //! Tests that run the program on files.
 
 mod commands;
+mod copies;
 mod dumps;
 mod failures;
 mod kills;
 mod serve;
+#[cfg(feature = "mongodb")]
+mod servers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -56,7 +56,7 @@ fn mongodb_alone_needs_no_engine() {
 
 #[test]
 fn lower_crates_do_not_depend_on_odm() {
-    for package in ["odm-engine", "odm-derive", "odm-wire", "odm-cli"] {
+    for package in ["odm-engine", "odm-derive", "odm-wire"] {
         let with = dependencies(&["-p", package]);
         let is_synchronous = ["odm-engine", "odm-derive"].contains(&package);
         for above in ["odm", "mongodb", "tokio"] {
@@ -65,6 +65,13 @@ fn lower_crates_do_not_depend_on_odm() {
             }
         }
     }
+}
+
+/// A program for files needs no driver.
+#[test]
+fn the_command_line_needs_a_feature_for_the_driver() {
+    assert!(!dependencies(&["-p", "odm-cli"]).contains("mongodb"));
+    assert!(dependencies(&["-p", "odm-cli", "--features", "mongodb"]).contains("mongodb"));
 }
 
 /// `docs/internals/scopes.md` justifies each use of access that is not limited to the caller's session.
