@@ -3,10 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use odm::backend::{
-    Backend,
-    operation::{DocumentChange, InsertOperation, UpdateOperation},
-};
+use odm::backend::operation::{DocumentChange, InsertOperation, UpdateOperation};
 use odm::bson::{RawDocumentBuf, rawdoc};
 use odm::prelude::*;
 use odm_examples::shop::{Basket, Maker, NewMaker, NewProduct, Product, Shop};
@@ -173,7 +170,7 @@ async fn pending_work_is_printed_and_completed() {
     let file = File::new().await;
     assert_eq!(file.text(&["pending"]).1, 0);
     let lease = DateTime::from_millis(0);
-    let token = odm::bson::oid::ObjectId::new();
+    let token = ObjectId::new();
     let work = rawdoc! { "$set": { "_odm.pending.recompute": { "token": token, "lease": lease }, "products": 9_i64 } };
     file.update("makers", 1, work).await;
     let (pending, code) = file.json(&["pending"]);
@@ -249,7 +246,8 @@ async fn the_models_are_drawn() {
         "    Product }o--|| Maker : \"maker (restrict)\"",
         "    Product }o..|| Maker : \"copy maker_name of name\"",
         "    Maker }o..|| Product : \"rollup products\"",
-        "        field maker_name",
+        "        managed maker_name",
+        "        field title",
     ] {
         assert!(
             mermaid.lines().any(|found| found == line),

@@ -95,7 +95,7 @@ pub(crate) struct CopyArguments {
     pub(crate) from: Place,
     /// The target: a file, which is created, or the URL of an empty MongoDB database. Nobody may use the target meanwhile.
     pub(crate) to: Place,
-    /// Promises that nobody writes the MongoDB source. A standalone server needs the promise, because it has no change streams.
+    /// Copies a MongoDB source that nobody writes. A standalone server needs the option, because it has no change streams.
     #[arg(long)]
     pub(crate) quiescent: bool,
     /// Follows the writes to the MongoDB source until Ctrl-C, and then finishes. Stop the writers before Ctrl-C.

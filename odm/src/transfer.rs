@@ -133,10 +133,9 @@ pub struct CopyDatabase<'a> {
 type ProgressCallback<'a> = Box<dyn FnMut(&CopyProgress) + Send + 'a>;
 
 impl<'a> CopyDatabase<'a> {
-    /// Promises that nobody writes the source until the copy has returned. The copy then opens no change stream, and writes nothing
-    /// into the source.
+    /// Copies without a change stream, and writes nothing into the source. Nobody may write the source until the copy has returned.
     ///
-    /// A source without change streams needs this call. A write in spite of the promise can be missing in the target, or is an
+    /// A source without change streams needs this call. A write meanwhile can be missing in the target, or is an
     /// error of kind [`CopyDiffers`](crate::ErrorKind::CopyDiffers).
     pub fn quiescent(mut self) -> Self {
         self.is_quiescent = true;

@@ -150,6 +150,10 @@ pub(super) fn ids_filter<'i>(ids: impl IntoIterator<Item = &'i RawBson>) -> Resu
     single_field_document("_id", single_field_document("$in", list)?)
 }
 
+/// The number of attempts to replace documents, which a write of an earlier process may disturb. The process has died, but the server
+/// may still execute its last write.
+const MAX_REFRESH_ATTEMPTS: usize = 5;
+
 /// Replaces the documents with these ids by the current documents of the source. Deletes documents that the source does not have.
 ///
 /// A delete and an insert also change the number type of an `_id`, which a replacement keeps.
@@ -159,6 +163,30 @@ pub(super) async fn refresh(
     collection: &str,
     ids: &Ids,
 ) -> Result<()> {
+    let mut existing = refresh_once(source, target, collection, ids).await?;
+    for _ in 1..MAX_REFRESH_ATTEMPTS {
+        if existing.is_empty() {
+            return Ok(());
+        }
+        existing = refresh_once(source, target, collection, &existing).await?;
+    }
+    match existing.is_empty() {
+        true => Ok(()),
+        false => {
+            let message = "documents came back that the copy has deleted: nobody may write to the target during the copy";
+            Err(Error::new(ErrorKind::Conflict, message).with_collection(collection))
+        }
+    }
+}
+
+/// Replaces documents. Returns the ids of the documents that came back between the delete and the insert.
+async fn refresh_once(
+    source: &dyn Executor,
+    target: &dyn Executor,
+    collection: &str,
+    ids: &Ids,
+) -> Result<Ids> {
+    let mut existing = Ids::new();
     let ids: Vec<_> = ids.values().collect();
     for ids in ids.chunks(MAX_CHUNK_DOCUMENTS) {
         let filter = ids_filter(ids.iter().copied())?;
@@ -176,13 +204,10 @@ pub(super) async fn refresh(
             if batch.is_empty() {
                 break;
             }
-            if !insert(target, collection, batch).await?.is_empty() {
-                let message = "a document came back that the copy has deleted: nobody may write to the target during the copy";
-                return Err(Error::new(ErrorKind::Conflict, message).with_collection(collection));
-            }
+            existing.extend(insert(target, collection, batch).await?);
         }
     }
-    Ok(())
+    Ok(existing)
 }
 
 /// Inserts documents, byte for byte. Returns the ids that exist in the target already, with other documents.

@@ -4,6 +4,8 @@
 mod client;
 #[cfg(feature = "mongodb")]
 mod cluster;
+#[cfg(feature = "mongodb")]
+mod copy_options;
 mod engine;
 #[cfg(feature = "mongodb")]
 mod failures;
