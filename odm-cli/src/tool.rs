@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use odm::Schema;
-use serde_json::Value;
 
 use crate::arguments::Command;
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::runtime::runtime;
+use crate::schema::json_schema::ModelSchema;
 use crate::{command, finish, schema};
 
 /// The environment variable with the URL of the database.
@@ -42,7 +42,7 @@ pub fn run<S: Schema>() -> ExitCode {
 /// The commands of an application with the models of the schema `S`. [`run`] is the short form.
 #[must_use = "no command runs until `run` is called"]
 pub struct Tool<S> {
-    json_schemas: Vec<(&'static str, fn() -> Value)>,
+    json_schemas: Vec<ModelSchema>,
     of: PhantomData<fn() -> S>,
 }
 

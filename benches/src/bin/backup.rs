@@ -141,7 +141,10 @@ fn transfer(database: &Database, from: i64, to: i64) -> odm_engine::Result<()> {
             update: rawdoc! { "$inc": { "money": money } },
             ..Update::default()
         };
-        transaction.update("accounts", &update)?;
+        let updated = transaction.update("accounts", &update)?;
+        if let Some(failure) = updated.failure {
+            return Err(failure);
+        }
     }
     transaction.commit()
 }
@@ -155,10 +158,11 @@ fn check_copy(copy: &Path) -> Result<()> {
         sum += money_of(&account?)?;
     }
     let expected = MONEY * ACCOUNTS as i64;
-    match sum == expected {
-        true => Ok(println!("the copy is valid, and has all money")),
-        false => Err(format!("the copy has the sum {sum}, not {expected}").into()),
+    if sum != expected {
+        return Err(format!("the copy has the sum {sum}, not {expected}").into());
     }
+    println!("the copy is valid, and has all money");
+    Ok(())
 }
 
 fn money_of(account: &RawDocumentBuf) -> Result<i64> {
