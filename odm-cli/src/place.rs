@@ -92,7 +92,7 @@ pub(crate) async fn open_server(url: &str) -> Result<Arc<dyn Backend>> {
     match cfg!(feature = "mongodb") {
         true => backend::open(url).await.map_err(Failure::opening),
         false => Err(Failure::Usage(
-            "this program cannot connect to MongoDB; install it with: cargo install --path odm-cli --features mongodb".into(),
+            "this program was built without the feature mongodb of odm-cli, so it cannot connect to MongoDB".into(),
         )),
     }
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use conflicts::{TransactionId, contended_keys};
+use conflicts::contended_keys;
 use index_build::IndexBuilds;
 use large::MAX_STAGING_TIME;
 use outcome::BatchOutcome;
@@ -41,6 +41,7 @@ use crate::store::{
     read_format_version, snapshot_contains,
 };
 
+pub(crate) use conflicts::TransactionId;
 pub use log::ChangeLogLimits;
 pub(crate) use log::LogState;
 
@@ -122,7 +123,7 @@ pub(crate) struct DatabaseState {
 /// An open transaction: the state that it reads, and its id.
 pub(crate) struct BegunTransaction {
     pub(crate) state: Arc<DatabaseState>,
-    id: TransactionId,
+    pub(crate) id: TransactionId,
 }
 
 impl Committer {
@@ -189,7 +190,7 @@ impl Committer {
     /// Runs a write under the lock of the staging area. Returns `None` if the write takes too long for that.
     fn stage_write<T>(
         &self,
-        operation: &impl Fn(&mut WriteOverlay) -> Result<T>,
+        operation: &dyn Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<Option<(T, Arc<BatchOutcome>)>> {
         loop {
             let mut stage = self.lock_staging_for_write()?;
@@ -398,11 +399,8 @@ impl Committer {
 
     /// Returns a check that finds conflicts before a transaction writes. The check reserves nothing:
     /// [`claim_keys`](Committer::claim_keys) reserves keys.
-    pub(crate) fn conflict_check(
-        self: &Arc<Self>,
-        transaction: &BegunTransaction,
-    ) -> ConflictCheck {
-        let (committer, id) = (Arc::clone(self), transaction.id);
+    pub(crate) fn conflict_check(self: &Arc<Self>, id: TransactionId) -> ConflictCheck {
+        let committer = Arc::clone(self);
         Box::new(move |key| {
             let mut stage = committer.lock_open_staging()?;
             let checked = stage.conflicts().check_key(id, key);
@@ -418,12 +416,7 @@ impl Committer {
     ///
     /// # Errors
     /// Write conflict, if another open transaction has reserved a key, or a key has changed since the transaction began.
-    pub(crate) fn claim_keys(
-        &self,
-        transaction: &BegunTransaction,
-        changes: &Changes,
-    ) -> Result<()> {
-        let id = transaction.id;
+    pub(crate) fn claim_keys(&self, id: TransactionId, changes: &Changes) -> Result<()> {
         let many_keys = (changes.len() >= MANY_CHANGES).then(|| contended_keys(changes));
         let mut stage = self.lock_open_staging()?;
         let claimed = match many_keys {
@@ -437,9 +430,9 @@ impl Committer {
     }
 
     /// Ends a transaction without its changes.
-    pub(crate) fn abort(&self, transaction: &BegunTransaction) {
+    pub(crate) fn abort(&self, id: TransactionId) {
         let mut stage = self.lock_staging();
-        let ended = stage.conflicts().end_transaction(transaction.id);
+        let ended = stage.conflicts().end_transaction(id);
         drop(stage);
         drop(ended);
     }
@@ -468,7 +461,7 @@ impl Committer {
     pub(crate) fn commit(
         &self,
         permit: CommitPermit<'_>,
-        transaction: &BegunTransaction,
+        id: TransactionId,
         overlay_outcome: &OverlayOutcome,
         urgency: CommitUrgency,
     ) -> Result<()> {
@@ -476,7 +469,6 @@ impl Committer {
         let outcome = {
             let CommitPermit(mut stage) = permit;
             let changes = &overlay_outcome.changes;
-            let id = transaction.id;
             if let Err(conflict) = stage.conflicts().check_outcome(id, overlay_outcome) {
                 let conflicts = stage.conflicts();
                 if conflicts.is_outcome_claimed_by_large(id, overlay_outcome) {
@@ -1007,7 +999,7 @@ mod tests {
         let permit = committer.permit_commit(CommitUrgency::Deferred, 0)?;
         committer.commit(
             permit,
-            &transaction,
+            transaction.id,
             &overlay.finish(),
             CommitUrgency::Deferred,
         )

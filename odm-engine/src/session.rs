@@ -12,7 +12,7 @@ use crate::command::{
     aggregate, bulk_write, collections, count, delete, distinct, explain, find, find_and_modify,
     find_each, insert, update,
 };
-use crate::commit::{BegunTransaction, CommitUrgency, Committer, DatabaseState};
+use crate::commit::{CommitUrgency, Committer, DatabaseState, LogState, TransactionId};
 use crate::cursor::Cursor;
 use crate::error::{Error, Result, code};
 use crate::overlay::{OverlayOutcome, WriteOverlay};
@@ -70,7 +70,9 @@ enum TransactionState {
 }
 
 struct ActiveTransaction {
-    begun: BegunTransaction,
+    id: TransactionId,
+    /// The change log at the beginning of the transaction.
+    log: LogState,
     /// The state at the beginning of the transaction, with the transaction's writes on top.
     view: StoreView,
     catalog: Catalog,
@@ -300,7 +302,8 @@ impl Session {
         let open = ActiveTransaction {
             view: transaction.state.view.new_layer(),
             catalog: transaction.state.catalog.clone(),
-            begun: transaction,
+            log: transaction.state.log.clone(),
+            id: transaction.id,
             written: BTreeSet::new(),
             events: Vec::new(),
             event_bytes: 0,
@@ -396,13 +399,15 @@ impl Session {
             events: open.events,
             event_bytes: open.event_bytes,
         };
-        let (committer, begun) = (&self.committer, &open.begun);
+        // On a full disk, the commit needs the pages that the snapshot of the transaction keeps.
+        drop(open.view);
+        let (committer, id) = (&self.committer, open.id);
         let committed = match permit {
-            Some(permit) => committer.commit(permit, begun, &outcome, urgency),
-            None => committer.commit_transaction(begun, &outcome, change_bytes, None),
+            Some(permit) => committer.commit(permit, id, &outcome, urgency),
+            None => committer.commit_transaction(id, &outcome, change_bytes, None),
         };
         if is_large || committed.is_err() {
-            committer.abort(begun);
+            committer.abort(id);
         }
         committed?;
         if let Some(mut state) = self.lock_transaction_state() {
@@ -468,13 +473,12 @@ impl ActiveTransaction {
         write: impl FnOnce(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         committer.ensure_writable()?;
-        let log = &self.begun.state.log;
-        let overlay = committer.new_overlay(&self.view, self.catalog.clone(), log);
-        let overlay = overlay.with_conflict_check(committer.conflict_check(&self.begun));
+        let overlay = committer.new_overlay(&self.view, self.catalog.clone(), &self.log);
+        let overlay = overlay.with_conflict_check(committer.conflict_check(self.id));
         let mut overlay = overlay.with_used_bytes(self.view.change_bytes() + self.event_bytes);
         let result = write(&mut overlay)?;
         let outcome = overlay.finish();
-        committer.claim_keys(&self.begun, &outcome.changes)?;
+        committer.claim_keys(self.id, &outcome.changes)?;
         self.view.apply_changes(&outcome.changes);
         self.catalog.apply_changes(&self.view, &outcome.changes)?;
         self.written.extend(outcome.written);
@@ -495,7 +499,7 @@ impl TransactionState {
 
     fn abort(&mut self, committer: &Committer) {
         if let TransactionState::Open(open) = self {
-            committer.abort(&open.begun);
+            committer.abort(open.id);
             *self = TransactionState::Aborted;
         }
     }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bson::{RawDocumentBuf, rawdoc};
 use clap::Parser;
+use odm::bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Database, Direction, Index, Update};
 
 /// The number of small writes that are measured at least.
@@ -95,7 +95,9 @@ fn main() {
         let batch = first..documents.min(first.saturating_add(BATCH));
         insert(&database, "large", batch.map(document).collect());
     }
-    println!("| large write | s | small writes | median, ms | 99 %, ms | longest, ms |\n|---|---|---|---|---|---|");
+    println!(
+        "| large write | s | small writes | median, ms | 99 %, ms | longest, ms |\n|---|---|---|---|---|---|"
+    );
     let none = measure(&database, |_| {});
     print("none", &none);
     let index = Index::new([("group", Direction::Ascending), ("n", Direction::Ascending)]);
@@ -127,7 +129,10 @@ fn main() {
         inserted.expect("the documents are new");
         transaction.commit().expect("no conflict");
     });
-    print("commit of a transaction with 0.3 inserts for each document", &transaction);
+    print(
+        "commit of a transaction with 0.3 inserts for each document",
+        &transaction,
+    );
     let drop_collection = measure(&database, |database| {
         database.drop_collection("large").expect("no failure");
     });

@@ -8,7 +8,7 @@ use crate::overlay::OverlayOutcome;
 use crate::store::{Changes, KeyRange};
 
 /// The number of a transaction.
-pub(super) type TransactionId = u64;
+pub(crate) type TransactionId = u64;
 
 /// The contended keys of many changes. To record the keys one by one would take long under a lock.
 pub(super) type KeySet = Arc<BTreeSet<Arc<[u8]>>>;

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::conflicts::ClaimedKeys;
 use super::large::{LargeTurn, MAX_STAGING_TIME, OpenTransaction};
 use super::staging::StagingArea;
-use super::{CommitUrgency, Committer};
+use super::{CommitUrgency, Committer, DatabaseState};
 use crate::brief;
 use crate::catalog::Collection;
 use crate::command::indexes;
@@ -99,12 +99,14 @@ impl Committer {
             overlay.put_removal_marks(&marks);
             Ok(())
         })?;
+        let (since, start) = OpenTransaction::begin(self)?;
         let mut build = IndexBuild {
             committer: self,
             collection,
             added,
             marks,
-            start: OpenTransaction::begin(self)?,
+            start,
+            since,
         };
         build.fill()?;
         for _ in 0..MAX_SHARED_ROUNDS {
@@ -165,15 +167,17 @@ struct IndexBuild<'c> {
     added: Vec<Arc<IndexState>>,
     /// The prefixes that are marked for removal.
     marks: Vec<Vec<u8>>,
-    /// The entries belong to the documents of this state. The transaction knows which documents have changed since.
-    start: OpenTransaction<'c>,
+    /// The entries belong to the documents of this state.
+    start: Arc<DatabaseState>,
+    /// Knows which documents have changed since.
+    since: OpenTransaction<'c>,
 }
 
 impl IndexBuild<'_> {
     /// Writes the entries of all documents, in several commits.
     fn fill(&self) -> Result<()> {
         let Collection { id, name, .. } = &*self.collection;
-        let documents = &self.start.transaction.state.view;
+        let documents = &self.start.view;
         for index in &self.added {
             fill_index(*id, name, index, documents, &mut |write| {
                 self.commit_entries(&self.committer.take_large_turn(), write)
@@ -185,18 +189,18 @@ impl IndexBuild<'_> {
     /// Writes the entries of the documents that have changed since the last step.
     fn catch_up(&mut self, turn: &LargeTurn<'_>) -> Result<()> {
         let committer = self.committer;
-        let next = OpenTransaction::begin(committer)?;
+        let (since, next) = OpenTransaction::begin(committer)?;
         // A document that has changed after the new state too does no harm.
         let changed = self.changed_documents(&mut *committer.lock_open_staging()?);
-        let old = &self.start.transaction.state.view;
-        let new = &next.transaction.state.view;
+        let old = &self.start.view;
+        let new = &next.view;
         self.commit_entries(turn, &|writer| {
             let mut added = self.added.iter();
             added.try_for_each(|index| {
                 catch_up_index(&self.collection, index, old, new, &changed, writer)
             })
         })?;
-        self.start = next;
+        (self.since, self.start) = (since, next);
         Ok(())
     }
 
@@ -246,7 +250,7 @@ impl IndexBuild<'_> {
         indexes: &[Index],
         changed: &BTreeSet<Arc<[u8]>>,
     ) -> Result<bool> {
-        let old = &self.start.transaction.state.view;
+        let old = &self.start.view;
         let new = overlay.view().clone();
         let added = indexes::add_missing(overlay, name, indexes)?;
         let collection = overlay.collection_or_create(name)?;
@@ -268,7 +272,7 @@ impl IndexBuild<'_> {
     /// The keys of the documents that have changed since the last step.
     fn changed_documents(&self, stage: &mut StagingArea) -> BTreeSet<Arc<[u8]>> {
         let documents = key::record_prefix(self.collection.id);
-        let id = self.start.transaction.id;
+        let id = self.since.id;
         stage.conflicts().changed_since_begin(id, &documents)
     }
 
@@ -285,8 +289,7 @@ impl IndexBuild<'_> {
             space: SpaceUse::Grows,
             ..LargeCommit::of(&changes)
         };
-        self.committer
-            .commit_large(&commit, Some(self.start.transaction.id))
+        self.committer.commit_large(&commit, Some(self.since.id))
     }
 }
 

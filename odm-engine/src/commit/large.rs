@@ -54,17 +54,18 @@ impl Committer {
         let mut keys = None;
         let mut runs = 0;
         loop {
-            let run = OpenTransaction::begin(self)?;
-            let state = &run.transaction.state;
+            let (run, state) = OpenTransaction::begin(self)?;
             if let Some(turn) = &repeated {
-                turn.set_owner(run.transaction.id);
+                turn.set_owner(run.id);
             }
             let mut overlay = self.new_overlay(&state.view, state.catalog.clone(), &state.log);
             let result = operation(&mut overlay)?;
             let change_bytes = overlay.change_bytes();
             let outcome = overlay.finish();
+            // On a full disk, the commit needs the pages that the snapshot keeps.
+            drop(state);
             let turn = repeated.as_ref();
-            match self.commit_transaction(&run.transaction, &outcome, change_bytes, turn) {
+            match self.commit_transaction(run.id, &outcome, change_bytes, turn) {
                 Err(error) if error.is_write_conflict() => {}
                 committed => return committed.map(|()| result),
             }
@@ -89,14 +90,14 @@ impl Committer {
     /// Write conflict, I/O. No data has changed then.
     pub(crate) fn commit_transaction(
         &self,
-        transaction: &BegunTransaction,
+        id: TransactionId,
         outcome: &OverlayOutcome,
         change_bytes: usize,
         turn: Option<&LargeTurn<'_>>,
     ) -> Result<()> {
         if !self.is_large(change_bytes) {
             let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
-            return self.commit(permit, transaction, outcome, CommitUrgency::Immediate);
+            return self.commit(permit, id, outcome, CommitUrgency::Immediate);
         }
         let own_turn;
         let turn = match turn {
@@ -106,9 +107,8 @@ impl Committer {
                 &own_turn
             }
         };
-        let id = transaction.id;
         self.store
-            .check_space(&outcome.changes, &transaction.state.view)?;
+            .check_space(&outcome.changes, &self.state().view)?;
         let commit = LargeCommit {
             validate: Some(&|| {
                 let mut stage = self.lock_staging_beside_others()?;
@@ -329,21 +329,22 @@ impl Drop for LargeTurn<'_> {
 /// A transaction of the engine itself. The drop ends the transaction.
 pub(super) struct OpenTransaction<'c> {
     committer: &'c Committer,
-    pub(super) transaction: BegunTransaction,
+    pub(super) id: TransactionId,
 }
 
 impl<'c> OpenTransaction<'c> {
-    pub(super) fn begin(committer: &'c Committer) -> Result<OpenTransaction<'c>> {
-        Ok(OpenTransaction {
-            transaction: committer.begin()?,
-            committer,
-        })
+    /// Begins a transaction on the last durable state, and returns that state too.
+    pub(super) fn begin(
+        committer: &'c Committer,
+    ) -> Result<(OpenTransaction<'c>, Arc<DatabaseState>)> {
+        let BegunTransaction { id, state } = committer.begin()?;
+        Ok((OpenTransaction { committer, id }, state))
     }
 }
 
 impl Drop for OpenTransaction<'_> {
     fn drop(&mut self) {
-        self.committer.abort(&self.transaction);
+        self.committer.abort(self.id);
     }
 }
 

@@ -51,6 +51,7 @@ macro_rules! nothing_reaches_the_note_9 {
         assert_eq!(find().count().await.unwrap(), 1);
         assert_eq!(nine().count().await.unwrap(), 0);
         assert!(!nine().exists().await.unwrap());
+        assert_eq!(find().sample(9).await.unwrap().len(), 1);
         let limited = nine().max_time(Duration::from_secs(60));
         assert!(limited.first().await.unwrap().is_none());
         let hinted = nine().hint("_id_").comment("a hidden note");
@@ -66,6 +67,7 @@ macro_rules! nothing_reaches_the_note_9 {
         let page = find().sort(|n| n.votes().desc()).page(1).await.unwrap();
         assert_eq!((page.items.len(), page.next.is_some()), (1, false));
         assert_eq!(find().page(5).explain().await.unwrap().returned, 1);
+        assert_eq!(find().page(5).with_total().await.unwrap().total, Some(1));
         let page = find().page(1);
         session.insert(new(2)).await.unwrap();
         let first = page.clone().await.unwrap();
@@ -83,6 +85,9 @@ macro_rules! nothing_reaches_the_note_9 {
         assert_eq!(find().distinct(|n| n.votes()).await.unwrap(), [1]);
         let groups = find().group_by(|n| n.votes()).select(|g| g.count());
         assert_eq!(groups.all().await.unwrap(), [(1, 1)]);
+        let groups = find().group_by(|n| n.votes()).select(|g| g.count());
+        let groups = groups.having(|count| count.gt(1)).all();
+        assert_eq!(groups.await.unwrap(), []);
         let rows = find().pipeline([]).all_as::<odm::bson::Document>();
         assert_eq!(rows.await.unwrap().len(), 1);
         let rows = find().pipeline([]).stream_as::<odm::bson::Document>();
@@ -138,6 +143,7 @@ macro_rules! nothing_reaches_the_note_9 {
         expect_duplicate(update().or_insert(new(9)).await.unwrap_err());
         expect_duplicate(update().or_insert(new(9)).returning_after().await.unwrap_err());
         expect_duplicate(when().or_insert(new(9)).await.unwrap_err());
+        expect_duplicate(session.upsert_by(|n| n.id(), new(9)).await.unwrap_err());
 
         // Deletes.
         let delete = || session.delete::<Note>(9);
@@ -231,8 +237,8 @@ mod tests {
                     continue;
                 };
                 let calls = [format!(".{name}("), format!(".{name}::<")];
-                // `skip` compiles for no model.
-                let known = ["expect_applied", "applied", "value", "skip"];
+                // `skip` and `for_update` compile for no model.
+                let known = ["expect_applied", "applied", "value", "skip", "for_update"];
                 if !calls.iter().any(|call| tried.contains(call))
                     && !others.contains(&name)
                     && !known.contains(&name)

@@ -67,11 +67,12 @@ fn lower_crates_do_not_depend_on_odm() {
     }
 }
 
-/// A program for files needs no driver.
+/// A program for files can do without the driver.
 #[test]
 fn the_command_line_needs_a_feature_for_the_driver() {
-    assert!(!dependencies(&["-p", "odm-cli"]).contains("mongodb"));
-    assert!(dependencies(&["-p", "odm-cli", "--features", "mongodb"]).contains("mongodb"));
+    let without = dependencies(&["-p", "odm-cli", "--no-default-features"]);
+    assert!(!without.contains("mongodb"));
+    assert!(dependencies(&["-p", "odm-cli"]).contains("mongodb"));
 }
 
 /// `docs/internals/scopes.md` justifies each use of access that is not limited to the caller's session.

@@ -121,6 +121,8 @@ struct FileState {
     reserve_failed_at: Option<Instant>,
     /// Whether the disk may have been full since the file was opened.
     was_full: bool,
+    /// Whether the locks of the file are released.
+    is_unlocked: bool,
 }
 
 /// The syncs of the storage.
@@ -486,6 +488,7 @@ impl DatabaseFile {
             let _ = self.record_reserve(&mut state);
         }
         let _ = self.storage.close();
+        state.is_unlocked = true;
     }
 
     /// Records the reserve in the file, because the next process may find the disk full as well.
@@ -524,7 +527,7 @@ impl DatabaseFile {
     }
 
     fn extend_reserve(&self, state: &mut FileState, size: u64) -> io::Result<()> {
-        if self.is_closed.load(Ordering::Acquire) {
+        if state.is_unlocked {
             // The end of the file may belong to another process.
             return Err(io::Error::other("the file is closed"));
         }
