@@ -201,7 +201,7 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     /// Selects the first element that meets the condition, for an update: `$`.
     ///
     /// The condition becomes part of the update's filter. A document without such an element is not changed, and
-    /// [`applied`](crate::action::Updated::applied) returns false. An update of many documents changes the first such element of
+    /// [`is_applied`](crate::action::Updated::is_applied) returns false. An update of many documents changes the first such element of
     /// each matching document.
     ///
     /// One update can use one such element, any number of times. The update must not have other conditions on array elements,
