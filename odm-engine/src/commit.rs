@@ -10,13 +10,14 @@
 mod conflicts;
 mod index_build;
 mod large;
+mod leader;
 mod log;
+mod opening;
 mod outcome;
 mod removal;
 mod staging;
 mod watchers;
 
-use std::cell::Cell;
 use std::fs::Permissions;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use conflicts::contended_keys;
 use index_build::IndexBuilds;
 use large::MAX_STAGING_TIME;
+use leader::CommitLeader;
 use outcome::BatchOutcome;
 use staging::{CommitBatch, StagingArea};
 use watchers::CommitWatchers;
@@ -32,26 +34,15 @@ use watchers::CommitWatchers;
 use crate::brief;
 use crate::catalog::Catalog;
 use crate::durability::Durability;
-use crate::error::{Error, ErrorKind, Result};
-use crate::key;
-use crate::overlay::{BulkSteps, ConflictCheck, OverlayOutcome, WriteOverlay};
+use crate::error::{Error, Result};
+use crate::overlay::{ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
-    Changes, ClosedSnapshot, CommitError, FORMAT_VERSION, LargeCommit, PAGE_CHECKSUMS_VERSION,
-    Snapshot, SpaceUse, StorageUsage, Store, StoreView, VALUE_CHECKSUMS_VERSION,
-    read_format_version, snapshot_contains,
+    Changes, ClosedSnapshot, Snapshot, StorageUsage, Store, StoreView, snapshot_contains,
 };
 
 pub(crate) use conflicts::TransactionId;
 pub use log::ChangeLogLimits;
 pub(crate) use log::LogState;
-
-/// The format version without checksums. Files of this version stay without checksums.
-///
-/// A file of an older version is upgraded to this version. Features that the old layout lacks are not used in such a file.
-const NO_CHECKSUMS_VERSION: u32 = 2;
-
-/// The oldest format version that this engine reads.
-const OLDEST_VERSION: u32 = 1;
 
 /// How long after an immediate write more writes are expected.
 const RECENT_WRITE_WINDOW: Duration = Duration::from_millis(10);
@@ -132,8 +123,8 @@ impl Committer {
     /// # Errors
     /// Newer format, damaged, I/O.
     pub(crate) fn open(store: Box<dyn Store>) -> Result<Committer> {
-        check_format(store.as_ref())?;
-        rebuild_outdated(store.as_ref())?;
+        opening::check_format(store.as_ref())?;
+        opening::rebuild_outdated(store.as_ref())?;
         let view = StoreView::new(store.snapshot()?, Changes::new());
         let catalog = Catalog::load(&view)?;
         let log = LogState::load(&view)?;
@@ -541,10 +532,7 @@ impl Committer {
             return None;
         }
         progress.has_leader = true;
-        Some(CommitLeader {
-            committer: self,
-            is_committing: Cell::new(false),
-        })
+        Some(CommitLeader::new(self))
     }
 
     fn lock_progress(&self) -> MutexGuard<'_, CommitProgress> {
@@ -639,14 +627,15 @@ impl Committer {
     }
 
     /// Fails all changes that are not durable, and all writes until the store is writable again.
-    fn fail(&self, stage: &mut StagingArea, error: &Error, commit: FailedCommit) {
-        stage.fail_uncommitted(&self.state(), error);
+    fn fail(&self, stage: &mut StagingArea, error: Error, commit: FailedCommit) -> Error {
+        stage.fail_uncommitted(&self.state(), &error);
         let mut failure = self.lock_failure();
         let failure = failure.get_or_insert_with(|| CommitFailure {
             error: error.clone(),
             commits: Vec::new(),
         });
         failure.commits.push(commit);
+        error
     }
 
     /// Makes a large commit give way that has not been validated: the caller holds the staging area, and waits for the file.
@@ -693,238 +682,14 @@ impl Drop for FileWait<'_> {
     }
 }
 
-/// The thread that commits to the store. There is at most one leader.
-struct CommitLeader<'c> {
-    committer: &'c Committer,
-    /// Whether a store commit is running. Tells the destructor about a panic inside of a commit.
-    is_committing: Cell<bool>,
-}
-
-impl CommitLeader<'_> {
-    /// Commits all gathered changes. Then commits the changes that gathered meanwhile, if they are fewer and a thread waits for
-    /// them: that thread has already waited for a larger commit than its own.
-    fn commit_gathered(&self) {
-        let mut stage = self.committer.lock_staging();
-        let mut next = stage.take_batch();
-        drop(stage);
-        while let Some(batch) = next {
-            let size = batch.changes.len();
-            let mut committed = self.commit(&batch);
-            stage = self.committer.lock_staging();
-            if is_storage_full(&committed) {
-                committed = self.commit_after_spill(&mut stage, &batch, committed);
-            }
-            // If the commit failed, the waiting threads get the error from their outcome.
-            let result = self.finish_commit(&mut stage, batch, committed);
-            next = result.ok().and_then(|()| stage.take_smaller_batch(size));
-            drop(stage);
-        }
-    }
-
-    /// Commits to the store.
-    fn commit(&self, batch: &CommitBatch) -> Result<(), CommitError> {
-        self.is_committing.set(true);
-        let committed = self.committer.store.commit(&batch.changes);
-        self.is_committing.set(false);
-        committed
-    }
-
-    /// Moves the write-ahead log to its final place, and commits again.
-    fn commit_after_spill(
-        &self,
-        stage: &mut StagingArea,
-        batch: &CommitBatch,
-        failed: Result<(), CommitError>,
-    ) -> Result<(), CommitError> {
-        if !self.spill(stage)? {
-            return failed;
-        }
-        let committer = self.committer;
-        // The spill may have used the reserve. The rest is for writes that free space.
-        let state = committer.state();
-        let checked = committer.store.check_space(&batch.changes, &state.view);
-        checked.map_err(CommitError::Undone)?;
-        let _file = committer.want_file();
-        self.commit(batch)
-    }
-
-    /// Moves the write-ahead log to its final place in small parts. Each part can use the space that the parts before have freed,
-    /// because the published state and the staging area move to the snapshot after the part. Returns whether there was a log.
-    fn spill(&self, stage: &mut StagingArea) -> Result<bool, CommitError> {
-        let committer = self.committer;
-        let _file = committer.want_file();
-        let mut has_spilled = false;
-        while committer.store.spill()? {
-            has_spilled = true;
-            let snapshot = committer.store.snapshot().map_err(CommitError::Unknown)?;
-            committer.publish_snapshot(stage, snapshot);
-        }
-        Ok(has_spilled)
-    }
-
-    /// Publishes a successful commit, or fails all changes that are not durable.
-    fn finish_commit(
-        &self,
-        stage: &mut StagingArea,
-        batch: CommitBatch,
-        committed: Result<(), CommitError>,
-    ) -> Result<()> {
-        let committer = self.committer;
-        // Take the snapshot under the lock of the staging area: an earlier snapshot may lack a large commit that was published since.
-        let committed =
-            committed.and_then(|()| committer.store.snapshot().map_err(CommitError::Unknown));
-        let result = match committed {
-            Ok(snapshot) => {
-                // Publish before the waiting threads wake up: they must be able to read their own writes.
-                committer.publish_state(DatabaseState {
-                    view: StoreView::new(Arc::clone(&snapshot), Changes::new()),
-                    catalog: batch.catalog.clone(),
-                    log: batch.log.clone(),
-                });
-                stage.mark_committed(snapshot, &batch);
-                Ok(())
-            }
-            Err(CommitError::Undone(error)) => match committer.store.snapshot() {
-                Ok(snapshot) => {
-                    // The store may have been reopened, which makes its old snapshots unreadable.
-                    let state = committer.state();
-                    let state = committer.publish_state(DatabaseState {
-                        view: StoreView::new(snapshot, Changes::new()),
-                        catalog: state.catalog.clone(),
-                        log: state.log.clone(),
-                    });
-                    stage.fail_uncommitted(&state, &error);
-                    Err(error)
-                }
-                Err(_) => Err(self.fail_uncommitted(stage, error, FailedCommit::Lost)),
-            },
-            Err(CommitError::Unknown(error)) => {
-                Err(self.fail_uncommitted(stage, error, FailedCommit::Batch(batch)))
-            }
-        };
-        committer.committed.notify_all();
-        result
-    }
-
-    /// Fails all changes that are not durable, and all writes until the store is writable again.
-    fn fail_uncommitted(
-        &self,
-        stage: &mut StagingArea,
-        error: Error,
-        commit: FailedCommit,
-    ) -> Error {
-        let committer = self.committer;
-        committer.fail(stage, &error, commit);
-        error
-    }
-}
-
-fn is_storage_full(committed: &Result<(), CommitError>) -> bool {
-    matches!(committed, Err(CommitError::Undone(error)) if error.is_storage_full())
-}
-
-impl Drop for CommitLeader<'_> {
-    /// Lets another thread lead.
-    fn drop(&mut self) {
-        if self.is_committing.get() {
-            let error = Error::damaged("a commit panicked");
-            let mut stage = self.committer.lock_staging();
-            self.fail_uncommitted(&mut stage, error, FailedCommit::Lost);
-        }
-        self.committer.lock_progress().has_leader = false;
-        self.committer.committed.notify_all();
-    }
-}
-
-/// Rebuilds the indexes whose collation rules have changed since the index was built.
-///
-/// # Errors
-/// Two documents that differ under the old rules of a unique index are equal under the new rules.
-fn rebuild_outdated(store: &dyn Store) -> Result<()> {
-    let view = StoreView::new(store.snapshot()?, Changes::new());
-    let catalog = Catalog::load(&view)?;
-    let mut overlay = WriteOverlay::new(&view, catalog.clone(), Arc::default(), false);
-    let mut steps = BulkSteps::default();
-    for collection in catalog.collections() {
-        for state in &collection.indexes {
-            if state.rules == state.current_rules() {
-                continue;
-            }
-            // An earlier iteration may have rebuilt another index of this collection. Use the new definition.
-            let Some(collection) = overlay.collection(&collection.name) else {
-                continue;
-            };
-            overlay.rebuild_index(&mut steps, &collection, state)?;
-        }
-    }
-    let changes = overlay.finish().changes;
-    if changes.is_empty() {
-        return Ok(());
-    }
-    if store.is_read_only() {
-        return Err(Error::outdated_collation());
-    }
-    let committed = store.commit_large(&LargeCommit {
-        bulk: Some(&|writer| steps.write_all(&view, writer)),
-        space: SpaceUse::Grows,
-        ..LargeCommit::of(&changes)
-    });
-    let committed = committed.map_err(CommitError::into_error);
-    committed.map_err(|error| match error.duplicate_key() {
-        Some(duplicate) => {
-            collation_duplicate_error(duplicate.collection(), duplicate.index(), &error)
-        }
-        None => error,
-    })
-}
-
-fn collation_duplicate_error(collection: &str, index: &str, error: &Error) -> Error {
-    let message = format!(
-        "the collation rules of the unique index {index} of {collection} have changed with this version of the \
-         program, and two documents are equal under the new rules; the file is unchanged: open it with the previous version, \
-         and change a document or drop the index ({error})"
-    );
-    Error::with_server_code(crate::error::code::DUPLICATE_KEY, message)
-}
-
-fn check_format(store: &dyn Store) -> Result<()> {
-    let mut view = StoreView::new(store.snapshot()?, Changes::new());
-    let version = read_format_version(&view)?;
-    let mut write_version = |version: u32| {
-        view.put(key::for_format_version(), version.to_be_bytes());
-        let committed = store.commit(view.changes());
-        committed.map_err(CommitError::into_error)
-    };
-    match version {
-        None => write_version(store.new_format()),
-        Some(
-            FORMAT_VERSION
-            | PAGE_CHECKSUMS_VERSION
-            | VALUE_CHECKSUMS_VERSION
-            | NO_CHECKSUMS_VERSION,
-        ) => Ok(()),
-        // The newer version keeps older engines from writes. Without writes, the file may keep its version.
-        Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) if store.is_read_only() => Ok(()),
-        Some(OLDEST_VERSION..NO_CHECKSUMS_VERSION) => write_version(NO_CHECKSUMS_VERSION),
-        Some(newer) if newer > FORMAT_VERSION => {
-            let message = format!(
-                "the database has format {newer} and this version of the engine knows formats up \
-                 to {FORMAT_VERSION}; upgrade the program"
-            );
-            Err(Error::new(ErrorKind::NewerFormat, None, message))
-        }
-        _ => Err(Error::damaged("it has no valid format version")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::store::Snapshot;
     use crate::store::memory::MemoryStore;
+    use crate::store::{CommitError, LargeCommit};
 
     /// A store whose commits panic on demand.
     #[derive(Default)]

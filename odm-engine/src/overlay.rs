@@ -1,6 +1,6 @@
 //! Uncommitted changes of one write: documents, with the index entries that follow from them.
 
-mod bulk;
+mod index_entries;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::key::{self, RecordId};
 use crate::store::{Changes, CommitWriter, KeyRange, Snapshot, StoreView};
 use crate::value;
 
-pub(crate) use bulk::{BulkSteps, catch_up_index, fill_index};
+pub(crate) use index_entries::{catch_up_index, fill_index};
 
 /// The maximum memory for the changes of one write or transaction, in bytes. A larger write has to be split.
 pub(crate) const MAX_WRITE_BYTES: usize = 512 << 20;
@@ -304,19 +304,16 @@ impl WriteOverlay {
         self.check_room()
     }
 
-    /// Rebuilds an index by the current collation rules, in bulk steps.
+    /// Says in the definition that the entries of an index follow the current collation rules.
     ///
     /// # Errors
     /// The definition cannot be read.
-    pub(crate) fn rebuild_index(
+    pub(crate) fn set_current_rules(
         &mut self,
-        steps: &mut BulkSteps,
         collection: &Collection,
-        state: &Arc<IndexState>,
+        state: &IndexState,
     ) -> Result<()> {
         let collection = collection.with_rules(state.id, state.current_rules())?;
-        steps.add_removal(state.prefix.clone());
-        steps.add_fill(collection.id, &collection.name, Arc::clone(state));
         self.put_definition(&Arc::new(collection));
         Ok(())
     }

@@ -404,7 +404,7 @@ impl Session {
         let (committer, id) = (&self.committer, open.id);
         let committed = match permit {
             Some(permit) => committer.commit(permit, id, &outcome, urgency),
-            None => committer.commit_transaction(id, &outcome, change_bytes, None),
+            None => committer.commit_transaction(id, &outcome, change_bytes),
         };
         if is_large || committed.is_err() {
             committer.abort(id);

@@ -46,6 +46,10 @@ pub(crate) trait Store: Send + Sync {
     /// the keys of both commits differ, and snapshots have the small commit first.
     fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError>;
 
+    /// Called when readers see the last large commit, or when it has failed. Until then, readers can see a small commit without
+    /// the large commit, so the small commit must be durable too.
+    fn end_large_commit(&self) {}
+
     /// The size of changes, in bytes, from which [`commit_large`](Self::commit_large) is better than [`commit`](Self::commit).
     fn large_commit_bytes(&self) -> usize {
         LARGE_COMMIT_BYTES

@@ -3,8 +3,8 @@
 //! An index of a small collection is built under the lock of the staging area. Otherwise:
 //!
 //! 1. The prefixes of the new entries are [marked for removal](super::removal), so that no entry stays if the process dies.
-//! 2. The entries are written for the documents of one state, in a large commit. The index is not part of the definition of the
-//!    collection, so nobody reads the entries, and no write maintains them.
+//! 2. The entries are written for the documents of one state, in large commits. The index is not part of the definition of the
+//!    collection yet, so no query reads the entries, and no write maintains them.
 //! 3. The entries of documents that have changed since are written again, until few are left.
 //! 4. One commit writes the last entries, adds the index to the definition, and takes the marks back.
 //!
@@ -160,6 +160,7 @@ impl Drop for BuildPrefixes<'_> {
     }
 }
 
+/// A running build.
 struct IndexBuild<'c> {
     committer: &'c Committer,
     collection: Arc<Collection>,

@@ -21,10 +21,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::conflicts::{ClaimedKeys, KeySet, TransactionId, contended_keys};
+use super::leader::is_storage_full;
 use super::staging::StagingArea;
-use super::{
-    BegunTransaction, CommitUrgency, Committer, DatabaseState, FailedCommit, is_storage_full,
-};
+use super::{BegunTransaction, CommitUrgency, Committer, DatabaseState, FailedCommit};
 use crate::brief;
 use crate::error::{Error, Result};
 use crate::interrupt;
@@ -64,8 +63,13 @@ impl Committer {
             let outcome = overlay.finish();
             // On a full disk, the commit needs the pages that the snapshot keeps.
             drop(state);
-            let turn = repeated.as_ref();
-            match self.commit_transaction(run.id, &outcome, change_bytes, turn) {
+            let committed = match &repeated {
+                Some(turn) if self.is_large(change_bytes) => {
+                    self.commit_in_turn(turn, run.id, &outcome)
+                }
+                _ => self.commit_transaction(run.id, &outcome, change_bytes),
+            };
+            match committed {
                 Err(error) if error.is_write_conflict() => {}
                 committed => return committed.map(|()| result),
             }
@@ -93,20 +97,20 @@ impl Committer {
         id: TransactionId,
         outcome: &OverlayOutcome,
         change_bytes: usize,
-        turn: Option<&LargeTurn<'_>>,
     ) -> Result<()> {
-        if !self.is_large(change_bytes) {
-            let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
-            return self.commit(permit, id, outcome, CommitUrgency::Immediate);
+        if self.is_large(change_bytes) {
+            return self.commit_in_turn(&self.take_large_turn(), id, outcome);
         }
-        let own_turn;
-        let turn = match turn {
-            Some(turn) => turn,
-            None => {
-                own_turn = self.take_large_turn();
-                &own_turn
-            }
-        };
+        let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
+        self.commit(permit, id, outcome, CommitUrgency::Immediate)
+    }
+
+    fn commit_in_turn(
+        &self,
+        turn: &LargeTurn<'_>,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+    ) -> Result<()> {
         self.store
             .check_space(&outcome.changes, &self.state().view)?;
         let commit = LargeCommit {
@@ -185,7 +189,9 @@ impl Committer {
             let stage = &mut *self.lock_staging();
             let has_others = stage.conflicts().has_others(own);
             let keys = keys.or_else(|| has_others.then(|| contended_keys(changes)));
-            self.finish_large_locked(stage, committed, changes, keys)
+            let finished = self.finish_large_locked(stage, committed, changes, keys);
+            self.store.end_large_commit();
+            finished
         };
         drop(leader);
         self.watchers.wake_all();
@@ -211,8 +217,7 @@ impl Committer {
         let snapshot = match snapshot {
             Ok(snapshot) => snapshot,
             Err(error) => {
-                self.fail(stage, &error, FailedCommit::Large(changes.clone()));
-                return Err(error);
+                return Err(self.fail(stage, error, FailedCommit::Large(changes.clone())));
             }
         };
         if result.is_err() {

@@ -308,6 +308,22 @@ mod tests {
         }
     }
 
+    /// Entries of earlier engines have a document where this engine stores types.
+    #[test]
+    fn a_document_part_is_read_in_place_of_types() {
+        let state = state(&["a", "b"]);
+        let document = doc! { "a": 1.0, "b": 1_i64 };
+        let (key, types) = only_entry(&state, &document);
+        let part = RawDocumentBuf::try_from(&document).unwrap();
+        for stored in [types.as_slice(), part.as_bytes()] {
+            let read = state.read_part(&key, stored).unwrap();
+            assert_eq!(read.as_bytes(), part.as_bytes());
+        }
+        for damaged in [&[0x07][..], &[0xff], &[1, 2, 3, 4, 5]] {
+            assert!(state.read_part(&key, damaged).unwrap_err().is_damaged());
+        }
+    }
+
     fn any_value() -> impl Strategy<Value = Bson> {
         let scalar = prop_oneof![
             any::<i32>().prop_map(Bson::from),

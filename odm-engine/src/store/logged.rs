@@ -70,6 +70,8 @@ struct OpenLog {
     unknown_commit: Option<UnknownCommit>,
     /// The changes of the records since a large commit began; `None` without a large commit.
     beside_large: Option<Changes>,
+    /// Whether there is a large commit that readers may not see yet.
+    is_large_unpublished: bool,
     is_closed: bool,
     /// Whether a sync of the log failed. The operating system may have dropped the records, so the next commit is a checkpoint, which
     /// writes the changes of these records again.
@@ -125,7 +127,6 @@ impl LoggedStore {
         let Some(log) = &mut state.log else {
             return Ok(false);
         };
-        let is_beside_large = state.beside_large.is_some();
         let Some(record) = log.record_of(changes) else {
             return Ok(false);
         };
@@ -133,7 +134,7 @@ impl LoggedStore {
             return Ok(false);
         }
         // A power loss may keep a large commit, and so must not lose a record beside it, which is the earlier write for readers.
-        let is_synced = self.durability() == Durability::Full || is_beside_large;
+        let is_synced = self.durability() == Durability::Full || state.is_large_unpublished;
         let start = Instant::now();
         if let Err(error) = log.append(&record, is_synced) {
             state.is_sync_lost = log.has_unsynced_records();
@@ -291,6 +292,7 @@ impl LoggedStore {
         }
         let start = state.log.as_ref().map(WriteAheadLog::next_start);
         state.beside_large = Some(Changes::new());
+        state.is_large_unpublished = true;
         state.unknown_commit = Some(UnknownCommit { start });
         Ok((start, self.current().changes().clone()))
     }
@@ -347,6 +349,10 @@ impl Store for LoggedStore {
         let state = &mut *self.lock_log();
         let beside_large = state.beside_large.clone().unwrap_or_default();
         self.finish_file_commit(state, committed, start, beside_large)
+    }
+
+    fn end_large_commit(&self) {
+        self.lock_log().is_large_unpublished = false;
     }
 
     fn large_commit_bytes(&self) -> usize {

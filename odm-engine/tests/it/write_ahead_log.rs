@@ -1,9 +1,12 @@
 //! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, Durability, Error, Index, Update, run_briefly};
+use odm_engine::{
+    Count, Database, Delete, Direction, Durability, Error, Index, Update, run_briefly,
+};
 
 use crate::all;
 use crate::faults::disk::Disk;
@@ -198,6 +201,50 @@ fn a_power_loss_keeps_a_beginning_of_the_relaxed_commits() {
         }
     }
     assert!(lost > 100, "{lost}");
+}
+
+/// Relaxed commits go on beside a large write. A power loss that keeps the large write keeps each commit that a reader has seen before
+/// the large write.
+#[test]
+fn a_power_loss_keeps_no_large_write_without_earlier_relaxed_commits() {
+    let mut kept_large = 0;
+    for seed in 0..120 {
+        let (disk, database) = disk_with_records(1);
+        database.set_durability(Durability::Relaxed);
+        let is_over = AtomicBool::new(false);
+        let seen_before = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let documents = (0..400).map(document).collect();
+                // The power loss may come first.
+                let _ = database.insert("large", documents);
+                is_over.store(true, Ordering::Relaxed);
+            });
+            let is_large_visible = || database.count("large", &Count::default()).unwrap() > 0;
+            let mut seen = 1;
+            let mut next = 1;
+            while !is_over.load(Ordering::Relaxed) {
+                let inserted = database.insert("c", vec![document(next)]);
+                if !inserted.is_ok_and(|report| report.into_result().is_ok()) {
+                    break;
+                }
+                next += 1;
+                if !is_large_visible() {
+                    seen = next;
+                }
+            }
+            seen
+        });
+        disk.lose_power_after(0, seed);
+        let database = Database::open_storage(disk.restarted()).unwrap();
+        database.validate().unwrap();
+        if database.count("large", &Count::default()).unwrap() > 0 {
+            kept_large += 1;
+            let kept = ids(&database);
+            let is_kept = (0..seen_before).all(|id| kept.contains(&id));
+            assert!(is_kept, "{seed}: {seen_before}, {}", kept.len());
+        }
+    }
+    assert!(kept_large > 20, "{kept_large}");
 }
 
 #[test]

@@ -412,6 +412,24 @@ mod tests {
     use super::super::database_file::FileHandle;
     use super::*;
 
+    /// A value of 16 bytes is the start of a log of an earlier engine, or of a log without a large commit.
+    #[test]
+    fn a_start_is_stored_in_two_lengths() {
+        let first = LogStart::of_new_generation();
+        let later = LogStart {
+            position: 5000,
+            sequence: 7,
+            ..first
+        };
+        for (start, length) in [(first, 16), (later, 32)] {
+            let bytes = start.to_bytes();
+            assert_eq!(bytes.len(), length);
+            assert_eq!(LogStart::from_bytes(&bytes), Some(start));
+            assert_eq!(LogStart::from_bytes(&bytes[1..]), None);
+        }
+        assert_eq!(LogStart::from_bytes(&[0; 24]), None);
+    }
+
     /// Opens the log and returns the first bytes of the keys of its changes.
     fn open(file: &Arc<DatabaseFile>, start: LogStart) -> (WriteAheadLog, Vec<u8>) {
         let opened = WriteAheadLog::open(Arc::clone(file), start);

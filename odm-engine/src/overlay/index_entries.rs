@@ -1,4 +1,4 @@
-//! Bulk steps of a write, for more keys than fit into memory. They run within the commit of the store.
+//! The entries of a new index: of all documents, and of the documents that have changed since.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,60 +21,6 @@ const CHUNK_BYTES: usize = 32 << 20;
 
 /// The memory of an entry besides its bytes: two allocations and their places.
 const ENTRY_OVERHEAD_BYTES: usize = 80;
-
-/// The bulk steps of a write, in order.
-#[derive(Default)]
-pub(crate) struct BulkSteps(Vec<BulkStep>);
-
-enum BulkStep {
-    /// Removes all keys with a prefix.
-    Remove(Vec<u8>),
-    /// Adds the entries of an empty index.
-    Fill {
-        collection: u32,
-        collection_name: String,
-        state: Arc<IndexState>,
-    },
-}
-
-impl BulkSteps {
-    pub(super) fn add_removal(&mut self, prefix: Vec<u8>) {
-        self.0.push(BulkStep::Remove(prefix));
-    }
-
-    pub(super) fn add_fill(
-        &mut self,
-        collection: u32,
-        collection_name: &str,
-        state: Arc<IndexState>,
-    ) {
-        self.0.push(BulkStep::Fill {
-            collection,
-            collection_name: collection_name.to_owned(),
-            state,
-        });
-    }
-
-    /// Runs the steps on the documents of `view`.
-    ///
-    /// # Errors
-    /// Duplicate key: the smallest one, because MongoDB visits keys in order. An error of [`keys_of`].
-    pub(crate) fn write_all(&self, view: &StoreView, writer: &mut dyn CommitWriter) -> Result<()> {
-        for step in &self.0 {
-            match step {
-                BulkStep::Remove(prefix) => writer.remove_range(&KeyRange::with_prefix(prefix))?,
-                BulkStep::Fill {
-                    collection,
-                    collection_name,
-                    state,
-                } => fill_index(*collection, collection_name, state, view, &mut |write| {
-                    write(writer)
-                })?,
-            }
-        }
-        Ok(())
-    }
-}
 
 /// Writes the entries of an index for all documents of `view`, in several calls of `commit`.
 ///
