@@ -1,4 +1,4 @@
-//! What the benchmark programs share.
+//! Models and figures that the benchmark programs share.
 
 pub mod figures;
 pub mod tasks;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use odm::backend::operation::{DocumentChange, InsertOperation, UpdateOperation};
+use odm::backend::operation::{DocumentChange, UpdateOperation};
 use odm::bson::{RawDocumentBuf, rawdoc};
 use odm::prelude::*;
+use odm::transfer::insert_verbatim;
 use odm_examples::shop::{Basket, Maker, NewMaker, NewProduct, Product, Shop};
 
 type Db = odm::Database<Shop>;
@@ -40,6 +41,8 @@ impl File {
         }
         let entries: Overflow<String> = (0..10).map(|entry| entry.to_string()).collect();
         db.insert(Basket { id: 1, entries }).await.unwrap();
+        // `close` leaves background work pending.
+        db.wait_for_pending().await.unwrap();
         db.close().await.unwrap();
         file
     }
@@ -192,13 +195,8 @@ async fn new_derived_fields_are_filled() {
     // A product of a program without the copy.
     let db = file.open().await;
     let product = rawdoc! { "_id": 9_i64, "title": "old", "maker": 1_i64, "maker_name": "", "cents": 1_i64, "_odm": { "schema_version": 2_i64 } };
-    let insert = InsertOperation {
-        collection: "products".into(),
-        documents: vec![product],
-        ordered: true,
-        origin: Default::default(),
-    };
-    db.backend().insert(insert).await.unwrap();
+    let inserted = insert_verbatim(&db, "products", vec![product]).await;
+    inserted.unwrap();
     db.backend().drop_collection("_odm.schema").await.unwrap();
     db.close().await.unwrap();
     let (fields, code) = file.json(&["backfill", "--dry-run"]);

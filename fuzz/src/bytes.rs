@@ -28,7 +28,7 @@ pub fn bson(data: &[u8]) {
         };
         let count = database.count("c", &count);
         assert_eq!(count.expect("it is an _id"), 1);
-        database.validate().expect("what was stored is sound");
+        database.validate().expect("the stored data is sound");
     } else {
         let _ = database.insert("c", vec![rawdoc! { "_id": 1, "a": [1, { "b": 2 }] }]);
     }
@@ -80,7 +80,7 @@ pub fn bson(data: &[u8]) {
         ..Update::default()
     };
     let _ = database.update("c", &update);
-    database.validate().expect("what was stored is sound");
+    database.validate().expect("the stored data is sound");
     all(&database, "c")
         .iter()
         .for_each(|stored| assert_valid_bson(stored));

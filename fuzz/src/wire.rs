@@ -27,10 +27,10 @@ pub fn wire(data: &[u8]) {
     assert_eq!(inserted.ok(), Some(1));
     let replies = runtime().block_on(exchange(&database, &input));
     check_replies(&replies);
-    database.validate().expect("what was stored is sound");
+    database.validate().expect("the stored data is sound");
 }
 
-/// Returns a runtime whose clock jumps to the next deadline when all tasks wait, so that a time limit takes no time.
+/// Returns a runtime with a paused clock. The clock jumps to the next deadline when all tasks wait, so a time limit takes no time.
 fn runtime() -> Runtime {
     let mut builder = Builder::new_current_thread();
     let builder = builder.enable_time().start_paused(true);
@@ -123,7 +123,7 @@ fn commands(generator: &mut Generator<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for request in 0..=generator.below(6) {
         let command = command(generator);
-        // Sometimes without a reply, and sometimes with a flag that nobody knows.
+        // Sometimes without a reply, and sometimes with an unknown flag.
         let flags = match generator.below(8) {
             0 => 2,
             1 => u32::from(generator.byte()),

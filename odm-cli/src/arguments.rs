@@ -93,9 +93,10 @@ pub(crate) struct FindArguments {
 pub(crate) struct CopyArguments {
     /// The source: a file, or the URL of a MongoDB database. No program may have the file open for writes.
     pub(crate) from: Place,
-    /// The target: a file, which is created, or the URL of an empty MongoDB database. Nobody may use the target meanwhile.
+    /// The target: a file, which is created, or the URL of an empty MongoDB database. No other program may use the target
+    /// during the copy.
     pub(crate) to: Place,
-    /// Copies a MongoDB source that nobody writes. A standalone server needs the option, because it has no change streams.
+    /// Opens no change stream. No program may write the MongoDB source during the copy. A standalone server needs the option.
     #[arg(long)]
     pub(crate) quiescent: bool,
     /// Follows the writes to the MongoDB source until Ctrl-C, and then finishes. Stop the writers before Ctrl-C.
@@ -166,7 +167,7 @@ pub(crate) struct ServeArguments {
     /// The name of the database with the collections of the file. The default is the name of the file without its extension.
     #[arg(long)]
     pub(crate) database: Option<String>,
-    /// The user as whom clients authenticate, by SCRAM-SHA-256.
+    /// The name of the user. Clients authenticate as this user by SCRAM-SHA-256.
     #[arg(long, requires = "password_file")]
     pub(crate) user: Option<String>,
     /// A file with the password of the user in its first line.

@@ -48,8 +48,15 @@ impl Failure {
 
     /// Returns the failure of an open of a database by `odm`.
     pub(crate) fn opening(error: odm::Error) -> Failure {
-        match error.kind() {
-            odm::ErrorKind::InvalidUrl => Failure::Usage(error.to_string()),
+        let cause = error.cause();
+        let engine = cause.and_then(|cause| cause.downcast_ref::<Error>());
+        match (error.kind(), engine.map(Error::kind)) {
+            (odm::ErrorKind::InvalidUrl, _) => Failure::Usage(error.to_string()),
+            (_, Some(ErrorKind::Damaged)) => Failure::Problem(error.to_string()),
+            // The collation rules of an index have changed.
+            (_, Some(ErrorKind::ReadOnly)) => {
+                Failure::Open(format!("{error}; run: odm compact FILE"))
+            }
             _ => Failure::Open(error.to_string()),
         }
     }

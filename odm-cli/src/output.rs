@@ -36,6 +36,13 @@ impl Output {
         Ok(writeln!(self.writer, "{}", escape_controls(&text))?)
     }
 
+    /// Writes the lines of a text.
+    pub(crate) fn lines(&mut self, text: impl Display) -> Result<()> {
+        text.to_string()
+            .lines()
+            .try_for_each(|line| self.line(line))
+    }
+
     /// Writes a value as JSON on one line. Writes nothing if the value cannot be serialized.
     pub(crate) fn json_line(&mut self, value: &impl Serialize) -> Result<()> {
         let mut line = serde_json::to_vec(value).map_err(|error| unreadable(&error))?;

@@ -187,10 +187,7 @@ async fn arrays<S: Schema>(database: &Database<S>, output: &mut Output) -> Resul
 fn print(text: &impl Display, value: &impl Serialize, output: &mut Output) -> Result<()> {
     match output.is_json() {
         true => output.json_line(value),
-        false => {
-            let text = text.to_string();
-            text.lines().try_for_each(|line| output.line(line))
-        }
+        false => output.lines(text),
     }
 }
 

@@ -102,8 +102,9 @@ impl<S: Schema> Tool<S> {
                 .await
                 .map_err(Failure::opening)?;
             let done = schema::run(command, &database, output).await;
-            database.close().await?;
-            done
+            let closed = database.close().await;
+            done?;
+            Ok(closed?)
         })
     }
 }

@@ -132,8 +132,7 @@ pub(crate) fn schema_stub(input: &DeriveInput) -> TokenStream {
     GeneratedCode::from(code).into_tokens(&private)
 }
 
-/// Returns a projection of everything.
-/// A stub for a patch: changes nothing, and reads nothing.
+/// Returns a patch without changes, which reads nothing.
 pub(crate) fn patch_stub(input: &DeriveInput) -> TokenStream {
     if cannot_implement(input) || !input.generics.params.is_empty() {
         return TokenStream::new();
@@ -158,6 +157,7 @@ pub(crate) fn patch_stub(input: &DeriveInput) -> TokenStream {
     GeneratedCode::from(code).into_tokens(&private)
 }
 
+/// Returns a projection of everything.
 pub(crate) fn projection_stub(input: &DeriveInput) -> TokenStream {
     if cannot_implement(input) {
         return TokenStream::new();

@@ -31,8 +31,8 @@ pub(crate) struct Field<'a> {
     pub(crate) vis: &'a Visibility,
     pub(crate) ty: &'a Type,
     pub(crate) docs: Vec<&'a Attribute>,
-    /// serde's attributes.
-    pub(crate) serde_attrs: Vec<&'a Attribute>,
+    /// All attributes.
+    pub(crate) attrs: &'a [Attribute],
     /// Whether serde's `rename` names the field.
     pub(crate) has_own_name: bool,
     /// The stored name.
@@ -296,7 +296,7 @@ impl<'a> Field<'a> {
             vis: &field.vis,
             ty: &field.ty,
             docs: attrs_named(&field.attrs, "doc").collect(),
-            serde_attrs: attrs_named(&field.attrs, "serde").collect(),
+            attrs: &field.attrs,
             has_own_name: serde.rename.is_some(),
             stored,
             layout,

@@ -116,7 +116,7 @@ impl Database {
 
     /// Drops a collection with its documents and indexes, in one durable commit. Does nothing if the collection does not exist.
     ///
-    /// The call then frees the space of the documents, beside other writes. After a crash in between, the next drop or build of an index
+    /// The call then frees the space of the documents, beside concurrent writes. After a crash in between, the next drop or build of an index
     /// frees the space.
     ///
     /// Open cursors and transactions still see the documents. A transaction that writes to the collection gets a write conflict.
@@ -130,7 +130,7 @@ impl Database {
 
     /// Creates indexes and builds them over existing documents. Creates either all indexes or none.
     ///
-    /// Other writes go on during a build. A unique index refuses duplicate keys from the end of the build on, and a duplicate that another
+    /// Concurrent writes go on during a build. A unique index refuses duplicate keys from the end of the build on, and a duplicate that another
     /// write inserts during the build makes the build fail.
     ///
     /// An existing index with the same name and definition is left unchanged.

@@ -87,6 +87,9 @@ pub use index::{Collation, Index};
 pub use interrupt::Interrupt;
 pub use session::Session;
 pub use transaction::Transaction;
+/// For the crate odm-wire. Not part of the public interface.
+#[doc(hidden)]
+pub use value::element_type_name;
 pub use watch::{ChangeStream, FullDocument, Watch, WatchFrom};
 
 /// The example of the README, compiled as a doctest.

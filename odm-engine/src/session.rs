@@ -24,7 +24,7 @@ use crate::store::StoreView;
 /// On a database, each call stands alone: a read sees the last durable state, and a write is durable when the call returns. Each
 /// write is atomic. After an error no data has changed. An insert of several documents and a bulk write report which writes were applied.
 ///
-/// A write that takes long does not stop other writes: it runs like a transaction, and runs again if another write changes the
+/// A write that takes long does not stop concurrent writes: it runs like a transaction, and runs again if another write changes the
 /// same documents.
 ///
 /// In a transaction, each call sees the state at the beginning of the transaction, with the transaction's own writes on top.

@@ -89,7 +89,7 @@ pub(crate) fn type_name(value: RawBsonRef<'_>) -> &'static str {
 }
 
 /// Returns the name of a type, as in `$type` and error messages.
-pub(crate) fn element_type_name(element_type: ElementType) -> &'static str {
+pub fn element_type_name(element_type: ElementType) -> &'static str {
     match element_type {
         ElementType::Double => "double",
         ElementType::String => "string",

@@ -1,6 +1,9 @@
 //! The arguments of a command.
 
-use bson::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, spec::ElementType};
+use std::collections::HashSet;
+
+use bson::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use odm_engine::element_type_name;
 
 use crate::error::{CommandError, Result, code};
 use crate::message::{DocumentSequence, Message};
@@ -44,10 +47,11 @@ impl Arguments {
     /// The document is empty or malformed, or has a field twice.
     pub(crate) fn from_document(document: &RawDocument) -> Result<Arguments> {
         let mut fields: Vec<Field> = Vec::new();
+        let mut names = HashSet::new();
         for element in document {
             let (name, value) = element?;
             let name = name.as_str();
-            if fields.iter().any(|field| field.name == name) {
+            if !names.insert(name) {
                 let message = format!("BSON field '{name}' is a duplicate field");
                 return Err(CommandError::new(40413, message));
             }
@@ -106,19 +110,22 @@ impl Arguments {
         self.fields.retain(|field| !names.contains(&&*field.name));
     }
 
-    /// Refuses arguments that a MongoDB server has and this server lacks, if they are present.
-    pub(crate) fn refuse(&self, names: &[&str]) -> Result<()> {
-        match self
-            .fields
-            .iter()
-            .find(|field| names.contains(&&*field.name) && field.value != RawBson::Null)
-        {
-            Some(field) => Err(CommandError::not_supported(format!(
-                "the argument `{}` of `{}` is not supported",
-                field.name, self.command
-            ))),
+    /// Takes arguments that a MongoDB server has and this server lacks.
+    ///
+    /// # Errors
+    /// One of the arguments is present and not `null`.
+    pub(crate) fn refuse(&mut self, names: &[&str]) -> Result<()> {
+        match names.iter().find(|name| self.value(name).is_some()) {
+            Some(name) => Err(self.unsupported(name)),
             None => Ok(()),
         }
+    }
+
+    /// Returns the error for an argument that a MongoDB server has and this server lacks.
+    pub(crate) fn unsupported(&self, name: &str) -> CommandError {
+        let command = &self.command;
+        let message = format!("the argument `{name}` of `{command}` is not supported");
+        CommandError::not_supported(message)
     }
 
     pub(crate) fn text(&mut self, name: &str) -> Result<Option<String>> {
@@ -139,7 +146,7 @@ impl Arguments {
             Some(RawBson::String(collection)) => Ok(collection),
             Some(other) => Err(CommandError::bad_value(format!(
                 "collection name has invalid type {}",
-                type_name(other.element_type())
+                element_type_name(other.element_type())
             ))),
             None => Err(self.missing(name)),
         }
@@ -279,7 +286,7 @@ impl Arguments {
         let message = format!(
             "BSON field '{}.{name}' is the wrong type '{}', expected type '{expected}'",
             self.command,
-            type_name(value.element_type())
+            element_type_name(value.element_type())
         );
         CommandError::new(code::TYPE_MISMATCH, message)
     }
@@ -296,7 +303,7 @@ fn to_documents(name: &str, array: &RawArray) -> Result<Vec<RawDocumentBuf>> {
             other => {
                 let message = format!(
                     "BSON field '{name}.{position}' is the wrong type '{}', expected type 'object'",
-                    type_name(other.element_type())
+                    element_type_name(other.element_type())
                 );
                 return Err(CommandError::new(code::TYPE_MISMATCH, message));
             }
@@ -314,33 +321,6 @@ pub(crate) fn to_number(value: RawBsonRef<'_>) -> Option<f64> {
         RawBsonRef::Double(number) => Some(number),
         RawBsonRef::Decimal128(number) => number.to_string().parse().ok(),
         _ => None,
-    }
-}
-
-/// Returns the name of a type, as MongoDB's `$type` names it.
-fn type_name(kind: ElementType) -> &'static str {
-    match kind {
-        ElementType::Double => "double",
-        ElementType::String => "string",
-        ElementType::EmbeddedDocument => "object",
-        ElementType::Array => "array",
-        ElementType::Binary => "binData",
-        ElementType::Undefined => "undefined",
-        ElementType::ObjectId => "objectId",
-        ElementType::Boolean => "bool",
-        ElementType::DateTime => "date",
-        ElementType::Null => "null",
-        ElementType::RegularExpression => "regex",
-        ElementType::DbPointer => "dbPointer",
-        ElementType::JavaScriptCode => "javascript",
-        ElementType::Symbol => "symbol",
-        ElementType::JavaScriptCodeWithScope => "javascriptWithScope",
-        ElementType::Int32 => "int",
-        ElementType::Timestamp => "timestamp",
-        ElementType::Int64 => "long",
-        ElementType::Decimal128 => "decimal",
-        ElementType::MinKey => "minKey",
-        ElementType::MaxKey => "maxKey",
     }
 }
 
@@ -364,6 +344,19 @@ mod tests {
         assert!(error.to_string().contains("find.frob"));
         find.accept(&["frob"]);
         find.finish().unwrap();
+    }
+
+    #[test]
+    fn an_unsupported_argument_that_is_null_is_no_argument() {
+        let mut distinct = arguments(&rawdoc! { "distinct": "c", "hint": null, "max": 3 });
+        distinct.accept(&["distinct"]);
+        distinct.refuse(&["hint", "min"]).unwrap();
+        let error = distinct.refuse(&["min", "max"]).unwrap_err();
+        assert_eq!(error.code(), code::COMMAND_NOT_SUPPORTED);
+        assert!(error.to_string().contains("`max` of `distinct`"), "{error}");
+        let mut without = arguments(&rawdoc! { "hint": null });
+        without.refuse(&["hint"]).unwrap();
+        without.finish().unwrap();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, split,
 };
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::dispatch::{self, Execution};
@@ -100,7 +100,7 @@ impl ConnectionState {
     }
 }
 
-/// Drops the error of a connection: the client is gone, and nobody waits for the error.
+/// Drops the error of a connection: the client is gone, so the error has no receiver.
 fn end_with_connection(served: io::Result<()>) {
     drop(served);
 }
@@ -139,7 +139,7 @@ async fn serve_stream<S: AsyncRead + AsyncWrite>(
         drop(reply);
         if let Some(bytes) = bytes {
             // The permit of the operation ends after the reply has its memory. Otherwise many large replies could wait here.
-            let _memory = reserve(server, bytes.len()).await;
+            let _memory = reserve(&server.reply_memory, bytes.len()).await;
             drop(permit);
             write(&mut output, &bytes).await?;
         }
@@ -211,7 +211,7 @@ async fn read_message<R: AsyncRead + Unpin>(
             MessageError::before_authentication(),
         ))));
     }
-    let memory = reserve(server, header.length).await;
+    let memory = reserve(&server.request_memory, header.length).await;
     let length = header.length - HEADER_BYTES;
     let mut payload = Vec::new();
     while payload.len() < length {
@@ -231,13 +231,12 @@ async fn read_message<R: AsyncRead + Unpin>(
 }
 
 /// Waits until the memory for a message is free. Small messages need no permit: the number of connections is bounded.
-async fn reserve(server: &Arc<ServerState>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+async fn reserve(memory: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
     if bytes <= SMALL_MESSAGE_BYTES {
         return None;
     }
     let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
-    let memory = Arc::clone(&server.message_memory);
-    memory.acquire_many_owned(kib).await.ok()
+    Arc::clone(memory).acquire_many_owned(kib).await.ok()
 }
 
 /// Writes the bytes of a message. A client that does not read loses the connection.

@@ -10,7 +10,7 @@ use bson::{RawArrayBuf, RawDocumentBuf, raw::cstr};
 use crate::change_stream::ChangeCursor;
 use crate::error::{CommandError, Result, code};
 use crate::namespace::Namespace;
-use crate::session::SessionId;
+use crate::session::{SESSION_TIMEOUT, SessionId};
 
 /// The number of documents in the first batch, unless the client asks for a different number.
 pub(crate) const FIRST_BATCH_DOCUMENTS: usize = 101;
@@ -18,7 +18,7 @@ pub(crate) const FIRST_BATCH_DOCUMENTS: usize = 101;
 /// The maximum size of the documents in a batch, in bytes. A larger document makes a batch of its own.
 const MAX_BATCH_BYTES: usize = 16 << 20;
 
-/// How long a client may leave a cursor unused, as on MongoDB.
+/// How long a client may leave a cursor unused, as on MongoDB. A cursor with `noCursorTimeout` has [`SESSION_TIMEOUT`].
 const CURSOR_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// The maximum number of open cursors. A cursor of a query keeps the pages of its snapshot in the file.
@@ -36,7 +36,7 @@ pub(crate) struct OpenCursor {
     session: Option<SessionId>,
     transaction: Option<i64>,
     last_use: Instant,
-    never_expires: bool,
+    timeout: Duration,
 }
 
 /// The source of the documents of a cursor.
@@ -64,7 +64,7 @@ impl OpenCursor {
             session: None,
             transaction: None,
             last_use: Instant::now(),
-            never_expires: false,
+            timeout: CURSOR_TIMEOUT,
         }
     }
 
@@ -85,9 +85,12 @@ impl OpenCursor {
         self
     }
 
-    /// Keeps the cursor open until its session ends.
-    pub(crate) fn without_timeout(mut self, never_expires: bool) -> OpenCursor {
-        self.never_expires = never_expires;
+    /// Sets whether the cursor stays open as long as an unused session. A cursor without any timeout would stay open after its
+    /// client has vanished.
+    pub(crate) fn with_session_timeout(mut self, has_session_timeout: bool) -> OpenCursor {
+        if has_session_timeout {
+            self.timeout = SESSION_TIMEOUT;
+        }
         self
     }
 
@@ -280,12 +283,24 @@ impl Cursors {
         });
     }
 
+    /// Marks cursors of sessions as used, if they have the timeout of sessions.
+    pub(crate) fn refresh_in_sessions(&self, sessions: &[SessionId]) {
+        for slot in self.slots().values_mut() {
+            if let Slot::Idle(cursor) = slot
+                && cursor.timeout == SESSION_TIMEOUT
+                && cursor.session.is_some_and(|id| sessions.contains(&id))
+            {
+                cursor.last_use = Instant::now();
+            }
+        }
+    }
+
     /// Closes the cursors that no client has used for a long time.
     pub(crate) fn expire(&self, now: Instant) {
         self.slots().retain(|_, slot| match slot {
             Slot::Idle(cursor) => {
                 let unused = now.saturating_duration_since(cursor.last_use);
-                cursor.never_expires || unused < CURSOR_TIMEOUT
+                unused < cursor.timeout
             }
             Slot::InUse(_) => true,
         });
@@ -439,9 +454,30 @@ mod tests {
         assert_eq!(error.code(), code::EXCEEDED_MEMORY_LIMIT);
         cursors.expire(Instant::now() + CURSOR_TIMEOUT + Duration::from_secs(1));
         assert_eq!(cursors.count(), 0);
-        let id = cursors.add(cursor(1, 1).without_timeout(true)).unwrap();
-        cursors.expire(Instant::now() + CURSOR_TIMEOUT * 10);
-        assert!(cursors.close(id, None));
+        cursors
+            .add(cursor(1, 1).with_session_timeout(true))
+            .unwrap();
+        cursors.expire(Instant::now() + CURSOR_TIMEOUT * 2);
+        assert_eq!(cursors.count(), 1);
+        cursors.expire(Instant::now() + SESSION_TIMEOUT + Duration::from_secs(1));
+        assert_eq!(cursors.count(), 0);
+    }
+
+    #[test]
+    fn a_refreshed_session_keeps_its_cursors_without_a_timeout() {
+        let cursors = Cursors::default();
+        let sessions = [SessionId([1; 16]), SessionId([2; 16])];
+        for session in sessions {
+            let cursor = cursor(1, 1).in_session(Some(session), None);
+            cursors.add(cursor.with_session_timeout(true)).unwrap();
+        }
+        let unused_since = Instant::now();
+        std::thread::sleep(Duration::from_millis(2));
+        cursors.refresh_in_sessions(&sessions[..1]);
+        cursors.expire(unused_since + SESSION_TIMEOUT);
+        assert_eq!(cursors.count(), 1);
+        cursors.close_in_sessions(&sessions[..1]);
+        assert_eq!(cursors.count(), 0);
     }
 
     #[test]

@@ -1,22 +1,26 @@
 //! The way of a command: arguments, permissions, session, execution, reply.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bson::{Binary, RawDocumentBuf, raw::cstr, rawdoc, spec::BinarySubtype};
-use odm_engine::{Database, Interrupt, Session, Transaction};
+use odm_engine::{Database, Durability, Interrupt, Session, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::{self, JoinHandle};
+use tokio::task;
 use tokio::time::sleep;
 
 use crate::arguments::Arguments;
 use crate::command::{self, Access, Command, Run, commit_transaction, get_more, hello};
 use crate::connection::ConnectionState;
 use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
-use crate::message::{Message, ReplyFormat};
+use crate::message::{MAX_MESSAGE_BYTES, Message, ReplyFormat};
 use crate::namespace::Namespace;
 use crate::request::{OperationNumber, RequestOptions, WriteConcern};
 use crate::server::ServerState;
 use crate::session::SessionGuard;
+
+/// The maximum length of a reply. The rest of the message has room for the header and the times.
+const MAX_REPLY_DOCUMENT_BYTES: usize = MAX_MESSAGE_BYTES - (16 << 10);
 
 /// An executed command.
 pub(crate) struct Execution {
@@ -55,6 +59,10 @@ pub(crate) async fn execute(
         }
         Err(error) => error.to_reply(&server.namespaces),
     };
+    let length = reply.as_bytes().len();
+    if length > MAX_REPLY_DOCUMENT_BYTES {
+        reply = reply_too_large(length).to_reply(&server.namespaces);
+    }
     append_times(&mut reply, &server.database);
     Execution { reply, permit }
 }
@@ -108,8 +116,6 @@ async fn execute_command(
     };
     let max_time = options.max_time;
     let session = lock_session(command, &options, server).await?;
-    let operations = Arc::clone(&server.operations);
-    *permit = operations.acquire_owned().await.ok();
     let operation = BlockingOperation {
         server: Arc::clone(server),
         session,
@@ -118,40 +124,58 @@ async fn execute_command(
         arguments,
         options,
     };
-    let thread = {
-        let interrupt = interrupt.clone();
-        task::spawn_blocking(move || interrupt.run(|| operation.run()))
-    };
-    join_within(thread, max_time, &interrupt).await
+    run_blocking(server, &interrupt, max_time, permit, || operation.run()).await
 }
 
-/// Waits for an operation. After the time limit, the operation is interrupted.
-pub(crate) async fn join_within<T>(
-    mut thread: JoinHandle<Result<T>>,
-    max_time: Option<std::time::Duration>,
+/// Runs an operation on a thread for blocking work. After the time limit, the operation is interrupted.
+///
+/// The thread has the permit of the operation, and returns it to `permit` with the result. The thread of a dropped future runs on
+/// until the operation notices its interrupt, and counts as an operation until then.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    server: &ServerState,
     interrupt: &Interrupt,
+    max_time: Option<Duration>,
+    permit: &mut Option<OwnedSemaphorePermit>,
+    operation: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let Some(max_time) = max_time else {
-        return thread.await.unwrap_or_else(|_| Err(panicked()));
+    let operations = Arc::clone(&server.operations);
+    let held = operations.acquire_owned().await.ok();
+    let interrupts = interrupt.clone();
+    let mut thread = task::spawn_blocking(move || (interrupts.run(operation), held));
+    let mut has_expired = false;
+    let joined = match max_time {
+        None => thread.await,
+        Some(max_time) => tokio::select! {
+            biased;
+            joined = &mut thread => joined,
+            () = sleep(max_time) => {
+                has_expired = true;
+                interrupt.cancel();
+                thread.await
+            }
+        },
     };
-    tokio::select! {
-        biased;
-        joined = &mut thread => joined.unwrap_or_else(|_| Err(panicked())),
-        () = sleep(max_time) => {
-            interrupt.cancel();
-            let joined = thread.await.unwrap_or_else(|_| Err(panicked()));
-            joined.map_err(|error| match error.code() {
-                code::INTERRUPTED => CommandError::new(code::MAX_TIME_EXPIRED, "operation exceeded time limit"),
-                _ => error,
-            })
+    let (result, held) = joined.map_err(|_| panicked())?;
+    *permit = held;
+    result.map_err(|error| match error.code() {
+        code::INTERRUPTED if has_expired => {
+            CommandError::new(code::MAX_TIME_EXPIRED, "operation exceeded time limit")
         }
-    }
+        _ => error,
+    })
 }
 
 fn panicked() -> CommandError {
     let message =
         "the command failed by a panic, which is a bug; the log of the server has details";
     CommandError::new(code::INTERNAL_ERROR, message)
+}
+
+fn reply_too_large(length: usize) -> CommandError {
+    let message = format!(
+        "the reply has {length} bytes (max {MAX_REPLY_DOCUMENT_BYTES}); a write may have changed documents: read the documents, and send smaller commands"
+    );
+    CommandError::new(code::BSON_OBJECT_TOO_LARGE, message)
 }
 
 /// Locks the session of a command with a number.
@@ -223,6 +247,9 @@ impl BlockingOperation {
                     false => session.abort(number),
                 };
                 ended.map_err(with_transaction_label)?;
+                if is_commit {
+                    sync_if_journaled(&server.database, &concern)?;
+                }
                 append_write_concern_error(&mut reply, &concern);
                 Ok(reply)
             }
@@ -258,9 +285,7 @@ impl BlockingOperation {
         };
         let mut reply = (self.run)(&operation, self.arguments)?;
         if is_write && !in_transaction {
-            if concern == (WriteConcern::Available { journaled: true }) {
-                operation.database().sync()?;
-            }
+            sync_if_journaled(operation.database(), &concern)?;
             append_write_concern_error(&mut reply, &concern);
         }
         Ok(reply)
@@ -275,6 +300,15 @@ pub(crate) fn with_transaction_label(error: CommandError) -> CommandError {
         }
         _ => error,
     }
+}
+
+/// Makes a write durable if the client asks for it. Only a write of a relaxed database is not durable yet.
+fn sync_if_journaled(database: &Database, concern: &WriteConcern) -> Result<()> {
+    let is_journaled = *concern == WriteConcern::Available { journaled: true };
+    if is_journaled && database.durability() == Durability::Relaxed {
+        database.sync()?;
+    }
+    Ok(())
 }
 
 fn append_write_concern_error(reply: &mut RawDocumentBuf, concern: &WriteConcern) {
@@ -342,18 +376,17 @@ impl Operation {
         self.engine_name(collection)
     }
 
-    /// Returns the collections of a database of clients, by their names for clients.
+    /// Returns the collections of a database of clients: their names for clients, each with the name in the file. The checks of
+    /// [`engine_name`](Operation::engine_name) may refuse the name of a collection that an application has created.
     ///
     /// # Errors
     /// Errors of the engine.
-    pub(crate) fn collections(&self, database: &str) -> Result<Vec<String>> {
-        let names = self.database().list_collections()?;
-        let namespaces = names
-            .iter()
-            .map(|name| self.server.namespaces.namespace_of(name));
+    pub(crate) fn collections(&self, database: &str) -> Result<Vec<(String, String)>> {
+        let names = self.database().list_collections()?.into_iter();
+        let namespaces = names.map(|name| (self.server.namespaces.namespace_of(&name), name));
         let mut collections: Vec<_> = namespaces
-            .filter(|namespace| namespace.database == database)
-            .map(|namespace| namespace.collection)
+            .filter(|(namespace, _)| namespace.database == database)
+            .map(|(namespace, name)| (namespace.collection, name))
             .collect();
         collections.sort_unstable();
         Ok(collections)
@@ -363,7 +396,7 @@ impl Operation {
 /// Adds the times of a member of a replica set.
 fn append_times(reply: &mut RawDocumentBuf, database: &Database) {
     let time = database.cluster_time();
-    // Nobody signs the time: the server ignores the times of clients.
+    // An empty signature: the server ignores the times of clients.
     let hash = Binary {
         subtype: BinarySubtype::Generic,
         bytes: vec![0; 20],
@@ -372,4 +405,38 @@ fn append_times(reply: &mut RawDocumentBuf, database: &Database) {
     let cluster_time = rawdoc! { "clusterTime": time, "signature": signature };
     reply.append(cstr!("$clusterTime"), cluster_time);
     reply.append(cstr!("operationTime"), time);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::server::Server;
+
+    #[tokio::test]
+    async fn an_operation_without_a_caller_keeps_its_permit() {
+        let server = Server::builder(Database::memory()).into_state().unwrap();
+        let available = server.operations.available_permits();
+        let (interrupt, mut permit) = (Interrupt::new(), None);
+        let (end, ended) = mpsc::channel();
+        let operation = move || Ok(ended.recv().unwrap_or(0));
+        let running = run_blocking(&server, &interrupt, None, &mut permit, operation);
+        let dropped = timeout(Duration::from_millis(10), running).await;
+        assert!(dropped.is_err());
+        assert_eq!(server.operations.available_permits(), available - 1);
+        end.send(7).unwrap();
+        while server.operations.available_permits() < available {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // A caller has the permit until the reply has its memory.
+        let operation = || Ok(7);
+        let result = run_blocking(&server, &interrupt, None, &mut permit, operation).await;
+        assert_eq!(result.unwrap(), 7);
+        assert_eq!(server.operations.available_permits(), available - 1);
+        drop(permit);
+        assert_eq!(server.operations.available_permits(), available);
+    }
 }

@@ -25,6 +25,9 @@ const MORE_TO_COME: u32 = 1 << 1;
 const REQUIRED_FLAGS: u32 = 0xFFFF;
 const CHECKSUM_BYTES: usize = 4;
 
+/// The maximum number of sequences of documents in a message. A command has at most two.
+const MAX_SEQUENCES: usize = 8;
+
 /// The flag of an `OP_REPLY` that every server sets.
 const AWAIT_CAPABLE: i32 = 8;
 
@@ -180,6 +183,10 @@ fn parse_op_msg(header: [u8; HEADER_BYTES], payload: &[u8]) -> Result<Message, M
         match reader.u8()? {
             0 if body.is_some() => return Err(MessageError::new("a message has two bodies")),
             0 => body = Some(reader.document()?),
+            1 if sequences.len() == MAX_SEQUENCES => {
+                let message = format!("a message has more than {MAX_SEQUENCES} sequences");
+                return Err(MessageError(message));
+            }
             1 => {
                 let sequence = reader.sequence()?;
                 if sequences.iter().any(|other| other.name == sequence.name) {
@@ -471,7 +478,11 @@ mod tests {
     fn malformed_messages_are_refused() {
         let ping = body(&rawdoc! { "ping": 1 });
         let two = sequence("a", &[rawdoc! {}]);
-        let cases: [(u32, Vec<u8>, &str); 8] = [
+        let nine: Vec<_> = (0..9)
+            .map(|n| sequence(&n.to_string(), &[rawdoc! {}]))
+            .collect();
+        let cases: [(u32, Vec<u8>, &str); 9] = [
+            (0, [&ping[..], &nine.concat()].concat(), "8 sequences"),
             (0, Vec::new(), "no body"),
             (0, [ping.clone(), ping.clone()].concat(), "two bodies"),
             (0, [&ping[..], &two, &two].concat(), "two sequences"),
@@ -486,6 +497,8 @@ mod tests {
             let error = Message::parse(header, &payload).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}: {expected}");
         }
+        let (header, payload) = op_msg(0, &[&ping[..], &nine[1..].concat()].concat());
+        assert!(Message::parse(header, &payload).is_ok());
         // The flags above bit 15 are optional.
         let (header, payload) = op_msg(1 << 16, &ping);
         assert!(Message::parse(header, &payload).is_ok());

@@ -19,7 +19,7 @@ const NONCE_BYTES: usize = 24;
 
 type Key = [u8; KEY_BYTES];
 
-/// A user with keys from which nobody can compute the password.
+/// A user with the keys of the password. The password cannot be computed from the keys.
 #[derive(Clone)]
 pub(crate) struct Credentials {
     user: String,

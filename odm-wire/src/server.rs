@@ -30,8 +30,11 @@ const DEFAULT_MAX_CONNECTIONS: usize = 1_000;
 /// The operations of the engine that run at once. Further operations wait.
 const MAX_OPERATIONS: usize = 64;
 
-/// The memory of all messages that are received or sent, in KiB. Further messages wait.
-pub(crate) const MAX_MESSAGE_KIB: usize = 256 << 10;
+/// The memory of all received messages, in KiB. Further messages wait.
+const MAX_REQUEST_KIB: usize = 256 << 10;
+
+/// The memory of all replies, in KiB. Further replies wait.
+const MAX_REPLY_KIB: usize = 256 << 10;
 
 /// How often cursors, sessions and transactions expire.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
@@ -39,7 +42,7 @@ const EXPIRY_PERIOD: Duration = Duration::from_secs(1);
 /// The pause after a failed accept, for example because the process has too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A database of the engine behind MongoDB's wire protocol, on a TCP port.
+/// A server that offers a database of the engine by MongoDB's wire protocol, on a TCP port.
 ///
 /// The server is read-only, unless [`allow_writes`](ServerBuilder::allow_writes) is called.
 ///
@@ -90,8 +93,11 @@ pub(crate) struct ServerState {
     pub(crate) sessions: Sessions,
     /// Permits of operations of the engine.
     pub(crate) operations: Arc<Semaphore>,
-    /// Permits of KiB of messages.
-    pub(crate) message_memory: Arc<Semaphore>,
+    /// Permits of KiB of received messages.
+    pub(crate) request_memory: Arc<Semaphore>,
+    /// Permits of KiB of replies. Not the permits of `request_memory`: a request keeps its memory while it waits for an operation,
+    /// and an operation does not end before its reply has memory, so the two would wait for each other.
+    pub(crate) reply_memory: Arc<Semaphore>,
     /// Permits of connections.
     pub(crate) connections: Arc<Semaphore>,
     pub(crate) max_connections: usize,
@@ -238,7 +244,7 @@ impl ServerBuilder {
         connection::serve_in_memory(stream, &state).await
     }
 
-    fn into_state(self) -> io::Result<ServerState> {
+    pub(crate) fn into_state(self) -> io::Result<ServerState> {
         let namespaces = Namespaces::new(&self.name).map_err(|error| invalid(error.to_string()))?;
         let credentials = match self.user {
             Some((name, password)) => Some(Credentials::new(&name, &password).map_err(invalid)?),
@@ -255,7 +261,8 @@ impl ServerBuilder {
             cursors: Cursors::default(),
             sessions: Sessions::default(),
             operations: Arc::new(Semaphore::new(MAX_OPERATIONS)),
-            message_memory: Arc::new(Semaphore::new(MAX_MESSAGE_KIB)),
+            request_memory: Arc::new(Semaphore::new(MAX_REQUEST_KIB)),
+            reply_memory: Arc::new(Semaphore::new(MAX_REPLY_KIB)),
             connections: Arc::new(Semaphore::new(self.max_connections)),
             max_connections: self.max_connections,
             total_connections: AtomicI64::new(0),
@@ -283,4 +290,42 @@ impl ServerState {
 
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Received messages keep their memory while they wait for an operation, and an operation waits for the memory of its reply.
+    #[tokio::test]
+    async fn a_large_reply_needs_no_memory_of_received_messages() {
+        let database = Database::memory();
+        let large = rawdoc! { "_id": 1, "text": "x".repeat(1 << 20) };
+        let inserted = database.insert("c", vec![large]).unwrap();
+        inserted.into_result().unwrap();
+        let state = Server::builder(database).into_state().unwrap();
+        let state = Arc::new(state);
+        let all = u32::try_from(MAX_REQUEST_KIB).unwrap();
+        let _received = state.request_memory.try_acquire_many(all).unwrap();
+        let (mut client, stream) = tokio::io::duplex(4 << 20);
+        let body = rawdoc! { "find": "c", "$db": "odm" };
+        let length = i32::try_from(16 + 5 + body.as_bytes().len()).unwrap();
+        let header = [length, 1, 0, 2013, 0].map(i32::to_le_bytes).concat();
+        let message = [&header[..], &[0], body.as_bytes()].concat();
+        client.write_all(&message).await.unwrap();
+        // The end of the input would cancel the query.
+        let exchange = async {
+            let mut length = [0; 4];
+            client.read_exact(&mut length).await.unwrap();
+            assert!(i32::from_le_bytes(length) > 1 << 20);
+        };
+        let exchange = time::timeout(Duration::from_secs(20), exchange);
+        tokio::select! {
+            exchanged = exchange => exchanged.expect("no reply"),
+            served = connection::serve_in_memory(stream, &state) => panic!("{served:?}"),
+        }
+    }
 }

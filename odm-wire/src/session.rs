@@ -17,6 +17,9 @@ use crate::error::{CommandError, Result, code};
 /// The minutes after which an unused session ends, as on MongoDB.
 pub(crate) const SESSION_TIMEOUT_MINUTES: u64 = 30;
 
+/// How long a client may leave a session unused, or a cursor with `noCursorTimeout`.
+pub(crate) const SESSION_TIMEOUT: Duration = Duration::from_secs(SESSION_TIMEOUT_MINUTES * 60);
+
 /// How long a transaction may stay open, as on MongoDB.
 const TRANSACTION_LIFETIME: Duration = Duration::from_secs(60);
 
@@ -39,8 +42,6 @@ pub(crate) struct Sessions {
 struct SessionEntry {
     state: Arc<AsyncMutex<SessionState>>,
     last_use: Instant,
-    /// The length of the stored reply.
-    reply_bytes: usize,
 }
 
 /// The state of a session. An operation with a number locks the session until the operation ends.
@@ -85,23 +86,24 @@ impl Sessions {
         state.lock_owned().await
     }
 
-    /// Keeps the reply of a write for a repetition.
+    /// Keeps the reply of a write for a repetition. Ends other sessions with stored replies if the replies need too much memory.
     pub(crate) fn keep_reply(&self, session: &mut SessionState, reply: &RawDocumentBuf) {
         session.progress = Progress::Written(reply.clone());
         let mut entries = self.entries();
-        if let Some(entry) = entries.get_mut(&session.id) {
-            entry.reply_bytes = reply.as_bytes().len();
-        }
-        let mut total: usize = entries.values().map(|entry| entry.reply_bytes).sum();
+        // `session` is in use, so its entry counts 0.
+        let others = entries.values().map(SessionEntry::reply_bytes);
+        let mut total = reply.as_bytes().len() + others.sum::<usize>();
         while total > MAX_REPLY_BYTES {
-            let others = entries.iter().filter(|(id, entry)| {
-                **id != session.id && entry.reply_bytes > 0 && !entry.is_in_use()
+            // A session with an open transaction has no reply, and stays.
+            let replies = entries.iter().filter_map(|(id, entry)| {
+                let bytes = entry.reply_bytes();
+                (bytes > 0).then_some((entry.last_use, *id, bytes))
             });
-            let oldest = others.min_by_key(|(_, entry)| entry.last_use);
-            let Some(id) = oldest.map(|(id, _)| *id) else {
+            let Some((_, id, bytes)) = replies.min_by_key(|(last_use, _, _)| *last_use) else {
                 return;
             };
-            total -= entries.remove(&id).map_or(0, |entry| entry.reply_bytes);
+            entries.remove(&id);
+            total -= bytes;
         }
     }
 
@@ -138,7 +140,7 @@ impl Sessions {
                 state.abort_open();
             }
             let unused = now.saturating_duration_since(entry.last_use);
-            unused < Duration::from_secs(SESSION_TIMEOUT_MINUTES * 60)
+            unused < SESSION_TIMEOUT
         });
         aborted
     }
@@ -166,12 +168,25 @@ impl SessionEntry {
                 progress: Progress::Nothing,
             })),
             last_use: Instant::now(),
-            reply_bytes: 0,
         }
     }
 
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.state) > 1 || self.state.try_lock().is_err()
+    }
+
+    /// Returns the length of the stored reply, or 0 if an operation uses the session.
+    fn reply_bytes(&self) -> usize {
+        if self.is_in_use() {
+            return 0;
+        }
+        match self.state.try_lock().as_deref() {
+            Ok(SessionState {
+                progress: Progress::Written(reply),
+                ..
+            }) => reply.as_bytes().len(),
+            _ => 0,
+        }
     }
 }
 
@@ -382,8 +397,26 @@ mod tests {
         drop(locked);
         assert_eq!(sessions.expire(later), [(ID, 1)]);
         assert!(transaction.commit().is_err());
-        sessions.expire(later + Duration::from_secs(SESSION_TIMEOUT_MINUTES * 60));
+        sessions.expire(later + SESSION_TIMEOUT);
         assert!(sessions.entries().is_empty());
+    }
+
+    #[tokio::test]
+    async fn stored_replies_of_others_do_not_end_an_open_transaction() {
+        let (sessions, database) = (Sessions::default(), Database::memory());
+        let reply = rawdoc! { "value": "x".repeat(1 << 20) };
+        let mut session = sessions.lock(ID).await;
+        session.begin_write(1).unwrap();
+        sessions.keep_reply(&mut session, &reply);
+        session.begin(2, &database).unwrap();
+        drop(session);
+        for number in 100..200_u8 {
+            let mut session = sessions.lock(SessionId([number; 16])).await;
+            session.begin_write(1).unwrap();
+            sessions.keep_reply(&mut session, &reply);
+        }
+        assert!(sessions.entries().len() < 100);
+        sessions.lock(ID).await.commit(2).unwrap();
     }
 
     #[tokio::test]
@@ -398,7 +431,7 @@ mod tests {
         let kept: usize = sessions
             .entries()
             .values()
-            .map(|entry| entry.reply_bytes)
+            .map(SessionEntry::reply_bytes)
             .sum();
         assert!(
             kept <= MAX_REPLY_BYTES && kept > MAX_REPLY_BYTES / 2,

@@ -97,7 +97,8 @@ pub enum ErrorKind {
     HistoryLost,
     /// The target of a [copy](crate::copy) has collections already. Drop the collections, or choose an empty database.
     TargetNotEmpty,
-    /// The target of a [copy](crate::copy) differs from the source. Copy again, while nobody writes to the target.
+    /// The target of a [copy](crate::copy) differs from the source. Stop all writers of the target, and copy
+    /// again.
     CopyDiffers,
     /// Pending work was not completed in time, or was rejected. Wait longer, or inspect the pending work with `pending`.
     StillPending,

@@ -58,7 +58,7 @@ use changes::SourceChanges;
 /// the copy by [`follow_until`](CopyDatabase::follow_until). Without change streams (on a standalone MongoDB server), stop the
 /// writers first, and call [`quiescent`](CopyDatabase::quiescent).
 ///
-/// Nobody may use the target before the copy has returned.
+/// Do not use the target before the copy has returned.
 ///
 /// # A second attempt
 ///
@@ -73,10 +73,13 @@ use changes::SourceChanges;
 /// # Errors
 ///
 /// - [`TargetNotEmpty`](crate::ErrorKind::TargetNotEmpty) if the target has collections and no unfinished copy.
-/// - [`Unsupported`](crate::ErrorKind::Unsupported) for a source without change streams, for an option or an index that the target
-///   cannot store (see [`skip_unsupported`](CopyDatabase::skip_unsupported)), for a sharded collection of which `_id` is not the
-///   shard key, for ids without an order (code and regular expressions), for a capped collection in use, and if a collection is renamed
-///   during the copy.
+/// - [`Unsupported`](crate::ErrorKind::Unsupported) for
+///   - a source without change streams, unless the copy is [`quiescent`](CopyDatabase::quiescent),
+///   - an option or an index that the target cannot store (see [`skip_unsupported`](CopyDatabase::skip_unsupported)),
+///   - a sharded collection with a shard key other than `_id`,
+///   - ids without an order (code and regular expressions),
+///   - a capped collection, unless the copy is [`quiescent`](CopyDatabase::quiescent),
+///   - a collection that is renamed during the copy.
 /// - [`CopyDiffers`](crate::ErrorKind::CopyDiffers) if the verification fails.
 /// - [`Conflict`](crate::ErrorKind::Conflict) if a second process continues the copy.
 /// - Errors of both backends.
@@ -133,7 +136,8 @@ pub struct CopyDatabase<'a> {
 type ProgressCallback<'a> = Box<dyn FnMut(&CopyProgress) + Send + 'a>;
 
 impl<'a> CopyDatabase<'a> {
-    /// Copies without a change stream, and writes nothing into the source. Nobody may write the source until the copy has returned.
+    /// Copies without a change stream, and writes nothing into the source. Stop all writers of the source until the copy has
+    /// returned.
     ///
     /// A source without change streams needs this call. A write meanwhile can be missing in the target, or is an
     /// error of kind [`CopyDiffers`](crate::ErrorKind::CopyDiffers).
@@ -170,7 +174,7 @@ impl<'a> CopyDatabase<'a> {
         self
     }
 
-    /// Leaves out what the target cannot store: options of collections, indexes, and views. [`CopyReport::skipped`] lists them.
+    /// Leaves out the options, indexes and views that the target cannot store. [`CopyReport::skipped`] lists them.
     pub fn skip_unsupported(mut self) -> Self {
         self.skips_unsupported = true;
         self
@@ -201,10 +205,7 @@ impl<'a> CopyDatabase<'a> {
         let mut transfer = self.into_transfer();
         let (definitions, state) = transfer.check(restarts).await?;
         let mut collections = Vec::new();
-        for definition in definitions
-            .iter()
-            .filter(|definition| !definition.is_view())
-        {
+        for definition in definitions::collections(&definitions) {
             collections.push(CopiedCollection {
                 documents: documents::count(transfer.from, &definition.name).await?,
                 indexes: definition.indexes.len(),
@@ -223,6 +224,7 @@ impl<'a> CopyDatabase<'a> {
         let mut transfer = self.into_transfer();
         transfer.open(restarts).await?;
         if transfer.state.pass == Pass::Copy {
+            transfer.drop_missing_collections().await?;
             transfer.walk(CopyStage::Copy).await?;
             transfer.create_plain_indexes().await?;
             transfer.begin_pass(Pass::Verify).await?;
@@ -284,7 +286,7 @@ struct Transfer<'a> {
     skips_unsupported: bool,
     /// The recorded state, after [`open`](Self::open).
     state: CopyState,
-    /// The changes of the source. `None` if nobody writes the source.
+    /// The changes of the source. `None` for a quiescent source.
     changes: Option<SourceChanges<'a>>,
     /// The collections that the copy has created in the target with the options of the source.
     created: BTreeSet<String>,

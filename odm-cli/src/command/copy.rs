@@ -39,14 +39,18 @@ async fn copy(arguments: &CopyArguments) -> Result<CopyReport> {
     });
     if arguments.follow {
         copy = copy.follow_until(async {
-            // Without a signal handler, Ctrl-C ends the process, and the same command continues.
-            let _ = tokio::signal::ctrl_c().await;
+            // Without a signal handler, Ctrl-C ends the process, and the same command continues the copy.
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
         });
     }
     let report = copy.await;
     bar.finish_and_clear();
-    to.close().await?;
-    Ok(report?)
+    let closed = to.close().await;
+    let report = report?;
+    closed?;
+    Ok(report)
 }
 
 fn with_options<'a>(mut copy: CopyDatabase<'a>, arguments: &CopyArguments) -> CopyDatabase<'a> {
@@ -70,7 +74,7 @@ fn print_plan(plan: &CopyPlan, output: &mut Output) -> Result<()> {
             "skipped": plan.skipped,
             "continues": plan.continues,
         })),
-        false => print_lines(&plan.to_string(), output),
+        false => output.lines(plan),
     }
 }
 
@@ -81,12 +85,8 @@ fn print_report(report: &CopyReport, output: &mut Output) -> Result<()> {
             "skipped": report.skipped,
             "changes": report.changes,
         })),
-        false => print_lines(&report.to_string(), output),
+        false => output.lines(report),
     }
-}
-
-fn print_lines(text: &str, output: &mut Output) -> Result<()> {
-    text.lines().try_for_each(|line| output.line(line))
 }
 
 fn collections_to_json(collections: &[CopiedCollection]) -> Vec<Value> {

@@ -31,14 +31,10 @@ pub(super) fn run(arguments: &DumpArguments, output: &mut Output) -> Result<()> 
                 }
                 None => database.list_collections()?,
             };
-            let folder = UnfinishedFolder::create(&arguments.directory, &target)?;
-            let counts = collections.into_iter().map(|collection| {
-                let documents = dump_collection(&database, &collection, &folder.path)?;
+            dump_all(arguments, &target, collections, |collection, folder| {
+                let documents = dump_collection(&database, &collection, folder)?;
                 Ok((collection, documents))
-            });
-            let counts = counts.collect::<Result<Vec<_>>>()?;
-            folder.finish(&target)?;
-            counts
+            })?
         }
         Place::Server(url) => {
             let server = Server::connect(url)?;
@@ -46,14 +42,10 @@ pub(super) fn run(arguments: &DumpArguments, output: &mut Output) -> Result<()> 
                 Some(collection) => vec![server.definition(collection)?],
                 None => server.definitions()?,
             };
-            let folder = UnfinishedFolder::create(&arguments.directory, &target)?;
-            let counts = definitions.into_iter().map(|definition| {
-                let documents = dump_from_server(&server, &definition, &folder.path)?;
+            dump_all(arguments, &target, definitions, |definition, folder| {
+                let documents = dump_from_server(&server, &definition, folder)?;
                 Ok((definition.name, documents))
-            });
-            let counts = counts.collect::<Result<Vec<_>>>()?;
-            folder.finish(&target)?;
-            counts
+            })?
         }
     };
     for (collection, documents) in counts {
@@ -65,6 +57,22 @@ pub(super) fn run(arguments: &DumpArguments, output: &mut Output) -> Result<()> 
         }
     }
     Ok(())
+}
+
+/// Dumps collections into a folder, which gets its name at the end. Returns their names and numbers of documents.
+fn dump_all<C>(
+    arguments: &DumpArguments,
+    target: &Path,
+    collections: Vec<C>,
+    dump: impl Fn(C, &Path) -> Result<(String, u64)>,
+) -> Result<Vec<(String, u64)>> {
+    let folder = UnfinishedFolder::create(&arguments.directory, target)?;
+    let counts = collections
+        .into_iter()
+        .map(|collection| dump(collection, &folder.path));
+    let counts = counts.collect::<Result<Vec<_>>>()?;
+    folder.finish(target)?;
+    Ok(counts)
 }
 
 /// Returns the name of the folder of the database.

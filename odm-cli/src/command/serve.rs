@@ -32,7 +32,8 @@ pub(super) fn run(arguments: &ServeArguments, output: &mut Output) -> Result<()>
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        .build()?;
+        .build()
+        .map_err(|error| Failure::problem(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let server = server.bind(arguments.listen).await;
         let server = server.map_err(|error| bind_failure(arguments.listen, &error))?;
@@ -50,7 +51,9 @@ pub(super) fn run(arguments: &ServeArguments, output: &mut Output) -> Result<()>
         output.finish()?;
         tokio::select! {
             () = server.run() => {}
-            stopped = tokio::signal::ctrl_c() => stopped?,
+            stopped = tokio::signal::ctrl_c() => {
+                stopped.map_err(|error| Failure::problem(format!("cannot wait for Ctrl-C: {error}")))?;
+            }
         }
         database.close();
         Ok(())

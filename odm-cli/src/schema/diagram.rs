@@ -12,7 +12,7 @@ pub(crate) fn run(models: &[&Model], svg: bool, output: &mut Output) -> Result<(
         true => to_svg(models),
         false => to_mermaid(models),
     };
-    text.lines().try_for_each(|line| output.line(line))
+    output.lines(text)
 }
 
 /// An arrow between two models.
@@ -35,7 +35,7 @@ fn arrows(models: &[&Model]) -> Vec<Arrow> {
             arrows.push(Arrow {
                 from: model.name,
                 to: (field.model)().name,
-                label: format!("{} ({})", field.stored, rule_name(link.on_delete)),
+                label: format!("{} ({})", field.stored, link.on_delete.name()),
                 is_many: field.steps.iter().any(|step| step.is_array),
                 is_derived: false,
             });
@@ -68,10 +68,6 @@ fn add_copies(model: &Model, copies: &TypeCopies, prefix: &str, arrows: &mut Vec
         let prefix = format!("{prefix}{}.", embedded.stored);
         add_copies(model, embedded.copies, &prefix, arrows);
     }
-}
-
-fn rule_name(rule: odm::schema::OnDelete) -> String {
-    format!("{rule:?}").to_lowercase()
 }
 
 /// Returns an entity relationship diagram of Mermaid.

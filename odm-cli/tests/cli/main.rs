@@ -16,6 +16,23 @@ use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{Database, Direction, Find, Index};
 use serde_json::Value;
 
+/// Asserts that two databases have the same collections, documents and indexes.
+fn assert_same_content(source: &Database, target: &Database) {
+    target.validate().unwrap();
+    let names = source.list_collections().unwrap();
+    assert_eq!(names, target.list_collections().unwrap());
+    for name in names {
+        assert_eq!(all(source, &name), all(target, &name));
+        let indexes = |database: &Database| {
+            let indexes = database.list_indexes(&name).unwrap().into_iter();
+            let mut indexes: Vec<_> = indexes.map(|index| index.to_document()).collect();
+            indexes.sort_by_key(|index| index.get_str("name").unwrap().to_owned());
+            indexes
+        };
+        assert_eq!(indexes(source), indexes(target));
+    }
+}
+
 /// A directory with the file of a small database.
 struct Shop {
     directory: tempfile::TempDir,

@@ -3,13 +3,13 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Attribute, Data, Generics, Ident, Path, ext::IdentExt, spanned::Spanned};
+use syn::{Attribute, Generics, Ident, Path, ext::IdentExt, spanned::Spanned};
 
 use super::{
     GeneratedCode, PrivatePath, allow_lints, fields::stored_item, where_bounds, with_params,
 };
 use crate::{
-    attr::{Layout, ManagedKind},
+    attr::{Layout, ManagedKind, attrs_named},
     model::{Field, Model},
 };
 
@@ -61,8 +61,8 @@ impl Model<'_> {
             "The insert struct of [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let declared = (&fields[..], &types[..], derives);
-        let mut code = self.declare_struct(&insert_struct, declared, &doc, private);
+        let mut code =
+            self.declare_struct(&insert_struct, &fields, &types, derives, &doc, private);
         let filled_by = |kind| self.fields.iter().any(|field| field.managed == Some(kind));
         // An `_id` with a number is composed during the insert, after the framework has assigned the number.
         let id = (filled_by(ManagedKind::Id) && !filled_by(ManagedKind::Number)).then(
@@ -126,7 +126,9 @@ impl Model<'_> {
     fn declare_struct(
         &self,
         insert_struct: &Ident,
-        (given_fields, types, derives): (&[&Field<'_>], &[TokenStream], &[Path]),
+        given_fields: &[&Field<'_>],
+        types: &[TokenStream],
+        derives: &[Path],
         doc: &str,
         private: &PrivatePath,
     ) -> GeneratedCode {
@@ -135,9 +137,9 @@ impl Model<'_> {
         let (_, _, where_clause) = self.input.generics.split_for_impl();
         let fields = given_fields.iter().zip(types).map(|(field, ty)| {
             let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            let (serde_attrs, stored) = (&field.serde_attrs, &field.stored);
+            let (serde_attrs, stored) = (attrs_named(field.attrs, "serde"), &field.stored);
             let name = (!field.has_own_name).then(|| quote!(#[serde(rename = #stored)]));
-            let derive_attrs = self.attrs_of_derives(ident, derives);
+            let derive_attrs = field.attrs_of_derives(derives);
             quote!(#(#docs)* #(#serde_attrs)* #name #(#derive_attrs)* #vis #ident: #ty)
         });
         let private = private.full_path();
@@ -163,26 +165,6 @@ impl Model<'_> {
             .into_iter()
             .collect(),
         }
-    }
-
-    /// Returns the attributes of a field of the model for the derives of the insert struct.
-    fn attrs_of_derives(&self, field: &Ident, derives: &[Path]) -> Vec<&Attribute> {
-        let names = derives.iter().filter_map(|derive| {
-            let name = derive.segments.last()?.ident.to_string();
-            ATTRIBUTES_OF_DERIVES
-                .iter()
-                .find(|(derive, _)| *derive == name)
-        });
-        let names: Vec<_> = names.map(|(_, attribute)| *attribute).collect();
-        let Data::Struct(data) = &self.input.data else {
-            return Vec::new();
-        };
-        let mut fields = data.fields.iter();
-        let field = fields.find(|given| given.ident.as_ref() == Some(field));
-        let attrs = field.into_iter().flat_map(|field| &field.attrs);
-        attrs
-            .filter(|attr| names.iter().any(|name| attr.path().is_ident(name)))
-            .collect()
     }
 
     /// Returns the type that applications write for a new embedded struct.
@@ -215,8 +197,8 @@ impl Model<'_> {
             "The insert struct of the embedded [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let declared = (&given_fields[..], &types[..], derives);
-        let mut code = self.declare_struct(&insert_struct, declared, &doc, private);
+        let mut code =
+            self.declare_struct(&insert_struct, &given_fields, &types, derives, &doc, private);
         let statements = given_fields
             .iter()
             .map(|field| field.put_field(&quote!(fields), private));
@@ -336,6 +318,21 @@ impl Field<'_> {
             }
             _ => self.ty.to_token_stream(),
         }
+    }
+
+    /// Returns the attributes for the derives of an insert struct.
+    fn attrs_of_derives(&self, derives: &[Path]) -> Vec<&Attribute> {
+        let names = derives.iter().filter_map(|derive| {
+            let name = derive.segments.last()?.ident.to_string();
+            ATTRIBUTES_OF_DERIVES
+                .iter()
+                .find(|(derive, _)| *derive == name)
+        });
+        let names: Vec<_> = names.map(|(_, attribute)| *attribute).collect();
+        let attrs = self.attrs.iter();
+        attrs
+            .filter(|attr| names.iter().any(|name| attr.path().is_ident(name)))
+            .collect()
     }
 
     /// Returns code that writes the field of an insert struct `self`, as serde would.

@@ -34,7 +34,7 @@ pub(super) struct ConflictTable {
     changed: BTreeMap<Arc<[u8]>, u64>,
     /// Like `changed`, for large commits.
     large_changed: Vec<(u64, KeySet)>,
-    /// The keys of a large write that other writes must wait for.
+    /// The keys of a large write that concurrent writes must wait for.
     large_claim: Option<LargeClaim>,
 }
 
@@ -226,7 +226,7 @@ impl ConflictTable {
         }
     }
 
-    /// Makes other writes of these keys wait, or fail if they belong to a transaction, until [`end_large`](Self::end_large). The
+    /// Makes concurrent writes of these keys wait, or fail if they belong to a transaction, until [`end_large`](Self::end_large). The
     /// transaction `owner` may write the keys.
     pub(super) fn claim_large(&mut self, owner: Option<TransactionId>, keys: ClaimedKeys) {
         self.large_claim = Some(LargeClaim { owner, keys });

@@ -1,4 +1,4 @@
-//! Builds of indexes beside other writes.
+//! Builds of indexes beside concurrent writes.
 //!
 //! An index of a small collection is built under the lock of the staging area. Otherwise:
 //!
@@ -34,7 +34,7 @@ const MAX_STAGED_DOCUMENTS: usize = 200;
 /// The largest size of documents that a build visits under the lock of the staging area, in bytes.
 const MAX_STAGED_BYTES: usize = 1 << 20;
 
-/// How often a build catches up beside other writes before it excludes them.
+/// How often a build catches up beside concurrent writes before it excludes them.
 const MAX_SHARED_ROUNDS: usize = 10;
 
 /// The builds of indexes.
@@ -78,7 +78,7 @@ impl Committer {
         }
     }
 
-    /// Builds indexes beside other writes. Returns `false` if the build must start again, because the collection was dropped or its
+    /// Builds indexes beside concurrent writes. Returns `false` if the build must start again, because the collection was dropped or its
     /// indexes have changed meanwhile.
     fn build_beside_others(&self, name: &str, indexes: &[Index]) -> Result<bool> {
         let state = self.state();

@@ -1,11 +1,11 @@
-//! Large writes, which do not stop other writes.
+//! Large writes, which do not stop concurrent writes.
 //!
 //! A write runs under the lock of the staging area, where no other write can change the data that it reads. A write that takes
 //! longer than [`MAX_STAGING_TIME`] runs again without the lock, like a transaction, on the last durable state. Large changes
-//! are written to the file beside the commits of other writes, and are validated at the end: if another write has changed one of
+//! are written to the file beside the commits of small writes, and are validated at the end: if another write has changed one of
 //! the keys, the large write runs again.
 //!
-//! | time | the large write | other writes |
+//! | time | the large write | concurrent writes |
 //! |---|---|---|
 //! | preparation | computes its changes on a snapshot, and writes them to the file | go on; a change of the same key makes the large write run again |
 //! | from the validation to the end of the commit | [claims](super::conflicts::ClaimedKeys) its keys | of a claimed key: a plain write waits, and a transaction gets a write conflict |
@@ -33,7 +33,7 @@ use crate::store::{Changes, CommitError, LargeCommit, SpaceUse, StoreView};
 /// How long a write may hold the staging area.
 pub(super) const MAX_STAGING_TIME: Duration = Duration::from_millis(20);
 
-/// How often a write runs beside other writes before it excludes them.
+/// How often a write runs beside concurrent writes before it excludes them.
 const MAX_SHARED_RUNS: usize = 4;
 
 /// How often a thread that waits for a large write checks its interrupts.
@@ -88,7 +88,7 @@ impl Committer {
         }
     }
 
-    /// Commits a transaction. Large changes are written beside the commits of other writes.
+    /// Commits a transaction. Large changes are written beside the commits of small writes.
     ///
     /// # Errors
     /// Write conflict, I/O. No data has changed then.
@@ -126,7 +126,7 @@ impl Committer {
         self.commit_large(&commit, Some(id))
     }
 
-    /// Whether changes of this size are written beside the commits of other writes.
+    /// Whether changes of this size are written beside the commits of small writes.
     pub(crate) fn is_large(&self, change_bytes: usize) -> bool {
         change_bytes >= self.store.large_commit_bytes() && self.state().log.settings().is_none()
     }
@@ -636,7 +636,7 @@ mod tests {
         }
     }
 
-    /// A build catches up beside other writes if many documents have changed.
+    /// A build catches up beside concurrent writes if many documents have changed.
     #[test]
     fn an_index_catches_up_with_many_changes() {
         let (database, hooks) = hooked();

@@ -1,7 +1,7 @@
 //! The removal of dropped data.
 //!
 //! A drop of an index or a collection changes the definition, and marks the prefixes of the keys for removal. No operation
-//! reads or writes these keys any more. The thread of the drop then removes them in parts, beside the commits of other writes. If the process
+//! reads or writes these keys any more. The thread of the drop then removes them in parts, beside the commits of small writes. If the process
 //! dies before, the marks stay, and the next drop or build of an index removes the keys. The numbers of dropped collections and
 //! indexes are not used again meanwhile.
 

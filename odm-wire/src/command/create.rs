@@ -41,7 +41,6 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
         return Err(CommandError::not_supported(message));
     }
     arguments.accept(&["idIndex", "temp", "flags"]);
-    arguments.accept(UNSUPPORTED);
     arguments.finish()?;
     let name = operation.engine_name_to_write(&collection)?;
     match operation.engine().create_collection(&name) {

@@ -17,8 +17,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     let database = operation.options.database.as_str();
     let (mut collections, mut documents, mut bytes) = (0_u64, 0, 0);
     let (mut indexes, mut index_bytes) = (0, 0);
-    for collection in operation.collections(database)? {
-        let name = operation.engine_name(&collection)?;
+    for (_, name) in operation.collections(database)? {
         // A collection may have been dropped in between.
         if let Some(sizes) = operation.database().collection_stats(&name)? {
             collections += 1;

@@ -5,9 +5,12 @@ use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
 use super::Command;
 use crate::arguments::Arguments;
 use crate::dispatch::Operation;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 
 pub(super) const COMMAND: Command = Command::read("distinct", run).in_transaction();
+
+/// The maximum size of all values, as on MongoDB.
+const MAX_VALUES_BYTES: usize = 16 << 20;
 
 /// A parsed `distinct`.
 pub(super) struct Distinct {
@@ -22,8 +25,14 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
     let values = operation
         .engine()
         .distinct(&name, &distinct.path, &distinct.filter)?;
-    let values: RawArrayBuf = values.into_iter().collect();
-    Ok(rawdoc! { "values": values })
+    let mut reply = RawArrayBuf::new();
+    for value in values {
+        reply.push(value);
+        if reply.as_bytes().len() > MAX_VALUES_BYTES {
+            return Err(CommandError::new(17217, "distinct too big, 16mb cap"));
+        }
+    }
+    Ok(rawdoc! { "values": reply })
 }
 
 impl Distinct {

@@ -13,9 +13,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     arguments.accept(&["dropDatabase"]);
     arguments.finish()?;
     let database = operation.options.database.as_str();
-    let collections = operation.collections(database)?;
-    for collection in &collections {
-        let name = operation.engine_name(collection)?;
+    for (_, name) in operation.collections(database)? {
         operation.database().drop_collection(&name)?;
     }
     Ok(RawDocumentBuf::new())

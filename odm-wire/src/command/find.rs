@@ -17,7 +17,7 @@ pub(super) struct FindCommand {
     pub(super) find: Find,
     batch_documents: Option<usize>,
     is_single_batch: bool,
-    never_expires: bool,
+    has_session_timeout: bool,
 }
 
 fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
@@ -28,7 +28,7 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
     let cursor = OpenCursor::new(namespace, CursorSource::Query(found))
         .with_limit(command.find.limit)
         .in_session(operation.options.session, operation.transaction_number())
-        .without_timeout(command.never_expires);
+        .with_session_timeout(command.has_session_timeout);
     let cursors = &operation.server.cursors;
     cursors.first_reply(cursor, command.batch_documents, command.is_single_batch)
 }
@@ -47,16 +47,14 @@ impl FindCommand {
         }
         for name in ["returnKey", "showRecordId", "awaitData"] {
             if arguments.flag(name)? {
-                let message = format!("the argument `{name}` of `find` is not supported");
-                return Err(CommandError::not_supported(message));
+                return Err(arguments.unsupported(name));
             }
         }
         for name in ["min", "max"] {
             if let Some(bound) = arguments.document(name)?
                 && !bound.is_empty()
             {
-                let message = format!("the argument `{name}` of `find` is not supported");
-                return Err(CommandError::not_supported(message));
+                return Err(arguments.unsupported(name));
             }
         }
         arguments.collation()?;
@@ -75,7 +73,7 @@ impl FindCommand {
             },
             batch_documents: take_batch_size(&mut arguments)?,
             is_single_batch: arguments.flag("singleBatch")?,
-            never_expires: arguments.flag("noCursorTimeout")?,
+            has_session_timeout: arguments.flag("noCursorTimeout")?,
             collection,
         };
         arguments.finish()?;

@@ -3,8 +3,8 @@
 use bson::{RawBson, RawDocumentBuf, raw::cstr, rawdoc};
 use odm_engine::{FindAndModify, Modification};
 
-use super::aggregate::to_stages;
 use super::find::not_empty;
+use super::write::parse_operand;
 use super::{Command, number};
 use crate::arguments::Arguments;
 use crate::dispatch::Operation;
@@ -56,11 +56,7 @@ fn parse(mut arguments: Arguments) -> Result<(String, FindAndModify)> {
         (true, None) => Modification::Delete,
         (false, None) => return invalid("Either an update or remove=true must be specified"),
         (false, Some(update)) => {
-            let (update, pipeline) = match update {
-                RawBson::Document(update) => (update, None),
-                RawBson::Array(stages) => (RawDocumentBuf::new(), Some(to_stages(&stages)?)),
-                _ => return invalid("Update argument must be either an object or an array"),
-            };
+            let (update, pipeline) = parse_operand(update)?;
             Modification::Update {
                 update,
                 pipeline,

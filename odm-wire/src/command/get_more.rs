@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 use bson::RawDocumentBuf;
 use odm_engine::Interrupt;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::task;
 use tokio::time::timeout_at;
 
 use super::find::take_batch_size;
 use super::{Access, Command, Run};
 use crate::arguments::Arguments;
 use crate::cursor::{self, Batch, OpenCursor};
-use crate::dispatch::{join_within, lock_session, with_transaction_label};
+use crate::dispatch::{lock_session, run_blocking, with_transaction_label};
 use crate::error::{CommandError, Result, code};
 use crate::namespace::Namespace;
 use crate::request::{OperationNumber, RequestOptions};
@@ -63,21 +62,17 @@ pub(crate) async fn run(
     let wait = options.max_time.filter(|_| changes).unwrap_or(DEFAULT_WAIT);
     let deadline = Instant::now() + wait;
     loop {
-        let operations = Arc::clone(&server.operations);
-        *permit = operations.acquire_owned().await.ok();
-        let interrupts = interrupt.clone();
-        let reading = task::spawn_blocking(move || {
-            let batch = interrupts.run(|| taken.cursor()?.next_batch(max_documents));
-            match batch {
-                Ok(batch) => Ok((taken, batch)),
-                // The cursor is closed.
-                Err(error) => Err(error),
-            }
-        });
         let limit = options.max_time.filter(|_| !changes);
-        let (read, batch) = join_within(reading, limit, interrupt).await?;
-        taken = read;
-        if !changes || batch.count > 0 || batch.is_last {
+        let read = move || {
+            // An error closes the cursor.
+            let batch = taken.cursor()?.next_batch(max_documents)?;
+            Ok((taken, batch))
+        };
+        let batch;
+        (taken, batch) = run_blocking(server, interrupt, limit, permit, read).await?;
+        // Without the check of the deadline, a stream that drops every event of busy writers would never answer.
+        let is_over = batch.is_last || Instant::now() >= deadline;
+        if !changes || batch.count > 0 || is_over {
             return taken.finish(batch);
         }
         // Waiting needs no permit.

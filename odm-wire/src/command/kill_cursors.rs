@@ -8,8 +8,7 @@ use crate::dispatch::InlineCall;
 use crate::error::Result;
 use crate::namespace::Namespace;
 
-pub(super) const COMMAND: Command =
-    Command::inline("killCursors", Access::Read, run).in_transaction();
+pub(super) const COMMAND: Command = Command::inline("killCursors", Access::Read, run);
 
 fn run(call: InlineCall<'_>, mut arguments: Arguments) -> Result<RawDocumentBuf> {
     let namespace = Namespace {

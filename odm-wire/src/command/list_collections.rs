@@ -20,7 +20,7 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     arguments.finish()?;
     let read_only = !operation.server.allows_writes;
     let collections = operation.collections(&operation.options.database)?;
-    let collections = collections.iter().map(|name| match name_only {
+    let collections = collections.iter().map(|(name, _)| match name_only {
         true => rawdoc! { "name": name.as_str(), "type": "collection" },
         false => rawdoc! {
             "name": name.as_str(),

@@ -1,4 +1,4 @@
-//! `{ refreshSessions: [{ id: … }] }`: keeps sessions open.
+//! `{ refreshSessions: [{ id: … }] }`: keeps sessions open, and their cursors with `noCursorTimeout`.
 
 use bson::RawDocumentBuf;
 
@@ -14,5 +14,6 @@ fn run(call: InlineCall<'_>, mut arguments: Arguments) -> Result<RawDocumentBuf>
     let ids = take_sessions(&mut arguments, "refreshSessions")?;
     arguments.finish()?;
     call.server.sessions.refresh(&ids);
+    call.server.cursors.refresh_in_sessions(&ids);
     Ok(RawDocumentBuf::new())
 }

@@ -3,7 +3,6 @@
 use bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, raw::cstr, rawdoc};
 use odm_engine::{CollectionWrite, Update, UpdateReport, WriteOperation, WriteReport};
 
-use super::aggregate::to_stages;
 use super::write::{self, WriteOptions};
 use super::{Command, number};
 use crate::arguments::Arguments;
@@ -111,12 +110,7 @@ fn parse_update(
         hint: arguments.hint()?,
     };
     match arguments.value("u") {
-        Some(RawBson::Document(document)) => update.update = document,
-        Some(RawBson::Array(stages)) => update.pipeline = Some(to_stages(&stages)?),
-        Some(_) => {
-            let message = "Update argument must be either an object or an array";
-            return Err(CommandError::new(code::FAILED_TO_PARSE, message));
-        }
+        Some(operand) => (update.update, update.pipeline) = write::parse_operand(operand)?,
         None => return Err(arguments.missing("u")),
     }
     if let Some(constants) = arguments.document("c")? {

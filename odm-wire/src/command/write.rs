@@ -1,8 +1,9 @@
 //! The parts that `insert`, `update` and `delete` share.
 
-use bson::{RawArrayBuf, RawDocumentBuf, raw::cstr};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::cstr};
 use odm_engine::ErrorKind;
 
+use super::aggregate::to_stages;
 use super::number;
 use crate::arguments::Arguments;
 use crate::dispatch::Operation;
@@ -40,6 +41,20 @@ pub(super) fn take_writes(arguments: &mut Arguments, name: &str) -> Result<Vec<R
         return Err(CommandError::new(code::INVALID_LENGTH, message));
     }
     Ok(writes)
+}
+
+/// Reads the operand of an update: a document, or the stages of a pipeline with an empty document.
+pub(super) fn parse_operand(
+    operand: RawBson,
+) -> Result<(RawDocumentBuf, Option<Vec<RawDocumentBuf>>)> {
+    match operand {
+        RawBson::Document(document) => Ok((document, None)),
+        RawBson::Array(stages) => Ok((RawDocumentBuf::new(), Some(to_stages(&stages)?))),
+        _ => {
+            let message = "Update argument must be either an object or an array";
+            Err(CommandError::new(code::FAILED_TO_PARSE, message))
+        }
+    }
 }
 
 /// Whether an error concerns one write of the command, and not the command: an interrupted command, or a file system that failed.

@@ -34,6 +34,7 @@ pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
 pub(crate) const CHANGE_STREAM_FATAL_ERROR: i32 = 280;
 pub(crate) const MECHANISM_UNAVAILABLE: i32 = 334;
 pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
+pub(crate) const BSON_OBJECT_TOO_LARGE: i32 = 10334;
 pub(crate) const INTERRUPTED: i32 = 11601;
 pub(crate) const CURSOR_IN_USE: i32 = 12051;
 pub(crate) const MISSING_FIELD: i32 = 40414;

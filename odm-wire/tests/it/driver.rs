@@ -1,12 +1,16 @@
 //! An ordinary session of the official driver.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bson::{Document, doc};
+use bson::{Document, doc, rawdoc};
 use futures_util::TryStreamExt;
 use mongodb::error::ErrorKind;
-use mongodb::options::IndexOptions;
+use mongodb::options::{CollectionOptions, IndexOptions, WriteConcern};
 use mongodb::{Client, ClientSession, Collection, IndexModel};
+use odm_engine::{Database, Durability};
+use odm_wire::Server;
 
 use super::TestServer;
 
@@ -284,6 +288,30 @@ async fn transactions_are_atomic_and_isolated() {
     assert!(error.contains_label("TransientTransactionError"), "{error}");
 }
 
+#[tokio::test]
+async fn journaled_writes_and_commits_succeed_with_each_durability() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = Database::open(folder.path().join("shop.odm")).unwrap();
+    let server = TestServer::start(Server::builder(engine.clone()).allow_writes()).await;
+    let client = server.client().await;
+    let journaled = WriteConcern::builder().journal(true).build();
+    let options = CollectionOptions::builder().write_concern(journaled.clone());
+    let database = client.database("test");
+    let numbers = database.collection_with_options::<Document>("numbers", options.build());
+    for durability in [Durability::Full, Durability::Relaxed] {
+        engine.set_durability(durability);
+        numbers.insert_one(doc! {}).await.unwrap();
+        let mut session = client.start_session().await.unwrap();
+        let transaction = session.start_transaction();
+        transaction.write_concern(journaled.clone()).await.unwrap();
+        let in_transaction = database.collection("numbers");
+        let inserted = in_transaction.insert_one(doc! {});
+        inserted.session(&mut session).await.unwrap();
+        session.commit_transaction().await.unwrap();
+    }
+    assert_eq!(numbers.count_documents(doc! {}).await.unwrap(), 4);
+}
+
 /// Reads a number in a transaction, and writes the next number.
 async fn increment(
     numbers: &Collection<Document>,
@@ -366,6 +394,42 @@ async fn a_change_stream_returns_events_and_resumes() {
     let event = tokio::time::timeout(Duration::from_millis(900), waiting).await;
     let event = event.expect("no wake-up").unwrap().unwrap().unwrap();
     assert_eq!(event.document_key, Some(doc! { "_id": 6 }));
+}
+
+/// Each event wakes the stream up, and the pipeline drops the event.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_stream_answers_at_its_deadline_also_between_busy_writers() {
+    let engine = Database::memory();
+    let server = TestServer::start(Server::builder(engine.clone()).allow_writes()).await;
+    let database = server.client().await.database("odm");
+    let nothing = doc! { "$match": { "operationType": "none" } };
+    let pipeline = vec![doc! { "$changeStream": {} }, nothing];
+    let open = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} };
+    let opened = database.run_command(open).await.unwrap();
+    let id = opened
+        .get_document("cursor")
+        .unwrap()
+        .get_i64("id")
+        .unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                let inserted = engine.insert("c", vec![rawdoc! {}]).unwrap();
+                inserted.into_result().unwrap();
+                // The stream reads faster than the writer writes.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    let read = doc! { "getMore": id, "collection": "c", "maxTimeMS": 200 };
+    let read = tokio::time::timeout(Duration::from_secs(20), database.run_command(read)).await;
+    is_over.store(true, Ordering::Relaxed);
+    writer.join().unwrap();
+    let reply = read.expect("no answer at the deadline").unwrap();
+    let cursor = reply.get_document("cursor").unwrap();
+    assert!(cursor.get_array("nextBatch").unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -155,14 +155,14 @@ async fn malformed_documents_are_errors() {
 }
 
 #[tokio::test]
-async fn the_largest_message_is_accepted_and_a_longer_one_is_refused() {
+async fn the_largest_message_is_accepted() {
     let server = TestServer::writable().await;
     let client = server.client().await;
     let text = "x".repeat(15 << 20);
     let documents = (0..3).map(|id| doc! { "_id": id, "text": &text });
     let large = client.database("test").collection::<Document>("large");
     large.insert_many(documents).await.unwrap();
-    // Exactly 48,000,000 bytes: the server reads the message to its end, and answers with an error of the command.
+    // Exactly 48,000,000 bytes: the server reads the message to its end, and answers.
     let fixed = rawdoc! { "ping": 1, "$db": "admin", "comment": "" };
     let text = "x".repeat(48_000_000 - 16 - 5 - fixed.as_bytes().len());
     let message = op_msg(&rawdoc! { "ping": 1, "$db": "admin", "comment": text });
@@ -174,6 +174,66 @@ async fn the_largest_message_is_accepted_and_a_longer_one_is_refused() {
         .unwrap()
         .unwrap();
     assert_eq!(reply.get_f64("ok").unwrap(), 1.0);
+}
+
+#[tokio::test]
+async fn a_reply_over_the_limit_of_a_message_is_an_error() {
+    let server = TestServer::writable().await;
+    // The error of an unknown command repeats the name.
+    let name = bson::raw::CString::try_from("x".repeat(47_999_900)).unwrap();
+    let mut command = RawDocumentBuf::new();
+    command.append(&name, 1);
+    command.append(bson::raw::cstr!("$db"), "admin");
+    let mut stream = connect(&server).await;
+    stream.write_all(&op_msg(&command)).await.unwrap();
+    let reply = timeout(LIMIT, read_reply(&mut stream))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(reply.get_str("codeName").unwrap(), "BSONObjectTooLarge");
+    // The connection stays open.
+    stream.write_all(&ping()).await.unwrap();
+    let reply = timeout(LIMIT, read_reply(&mut stream)).await.unwrap();
+    assert_eq!(reply.unwrap().get_f64("ok").unwrap(), 1.0);
+}
+
+#[tokio::test]
+async fn distinct_values_have_a_maximum_size() {
+    let server = TestServer::writable().await;
+    let database = server.client().await.database("test");
+    let large = database.collection::<Document>("large");
+    for id in 0..3 {
+        let text = id.to_string().repeat(6 << 20);
+        large
+            .insert_one(doc! { "_id": id, "text": text })
+            .await
+            .unwrap();
+    }
+    let two = large.distinct("text", doc! { "_id": { "$lt": 2 } }).await;
+    assert_eq!(two.unwrap().len(), 2);
+    let error = large.distinct("text", doc! {}).await.unwrap_err();
+    let mongodb::error::ErrorKind::Command(failure) = *error.kind else {
+        panic!("{error}");
+    };
+    assert_eq!(failure.code, 17217);
+}
+
+/// A check of each field against all earlier fields would stop the thread of the connection for minutes.
+#[tokio::test]
+async fn a_command_with_many_fields_is_refused_at_once() {
+    let server = TestServer::writable().await;
+    let mut command = rawdoc! { "ping": 1, "$db": "admin" };
+    for field in 0..200_000 {
+        let name = bson::raw::CString::try_from(format!("f{field}")).unwrap();
+        command.append(&name, 1);
+    }
+    let mut stream = connect(&server).await;
+    stream.write_all(&op_msg(&command)).await.unwrap();
+    let reply = timeout(LIMIT, read_reply(&mut stream))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(reply.get_i32("code").unwrap(), 40415);
 }
 
 #[tokio::test]

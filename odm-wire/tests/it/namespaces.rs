@@ -90,6 +90,20 @@ async fn pipelines_and_streams_stay_in_their_database() {
     }
 }
 
+/// An application can create a collection with a name that is too long for clients.
+#[tokio::test]
+async fn a_database_with_a_name_that_clients_cannot_use_is_measured_and_dropped() {
+    let engine = Database::memory();
+    engine.create_collection(&"c".repeat(300)).unwrap();
+    engine.create_collection("orders").unwrap();
+    let server = TestServer::start(Server::builder(engine.clone()).allow_writes()).await;
+    let database = server.client().await.database("odm");
+    let sizes = database.run_command(doc! { "dbStats": 1 }).await.unwrap();
+    assert_eq!(sizes.get_i64("collections").unwrap(), 2);
+    database.drop().await.unwrap();
+    assert_eq!(engine.list_collections().unwrap(), [""; 0]);
+}
+
 #[tokio::test]
 async fn sizes_are_of_the_collection_and_of_the_database() {
     let server = TestServer::writable().await;

@@ -113,6 +113,7 @@ impl Bulk {
             ordered: self.ordered,
             report: BulkReport::not_attempted(self.entries.len()),
             ready: Vec::new(),
+            last_error: None,
         };
         for (position, entry) in self.entries.into_iter().enumerate() {
             if !run.add_entry(position, entry).await? {
@@ -500,6 +501,8 @@ impl BulkEntry {
 }
 
 /// Inserts encoded documents in any order, independently of each other. Returns the error of each document, or `None`.
+///
+/// A document that was not attempted has the error that ended the insert.
 pub(super) async fn insert_each<T: Document>(
     access: &Access,
     documents: &[RawDocumentBuf],
@@ -509,27 +512,35 @@ pub(super) async fn insert_each<T: Document>(
         ordered: false,
         report: BulkReport::not_attempted(documents.len()),
         ready: Vec::with_capacity(documents.len()),
+        last_error: None,
     };
     for (position, document) in documents.iter().enumerate() {
         let write = BulkOperation::Insert {
             collection: T::COLLECTION.into(),
             document: document.clone(),
         };
-        let Some(planned) = plan_write::<T>(access, write, Unmatched::Ignore)? else {
-            continue;
+        let item = BulkItem {
+            write,
+            unmatched: Unmatched::Ignore,
         };
+        let entry = BulkWriteEntry::new(access, &T::MODEL, item, DeleteMode::ModelDefault)?;
         run.ready.push(ReadyWrite {
             position,
-            write: planned.into_narrowed().await?,
+            write: entry.into_narrowed().await?,
             no_match_check: None,
         });
     }
     run.send_ready().await?;
+    let last_error = run.last_error.unwrap_or_else(|| {
+        let message = "the document was not inserted, because another document of the insert failed";
+        Error::new(ErrorKind::Backend, message)
+    });
     let results = run.report.results.into_iter();
     Ok(results
         .map(|result| match result {
+            BulkResult::Applied => None,
             BulkResult::Failed(error) => Some(error),
-            _ => None,
+            BulkResult::NotApplied | BulkResult::NotAttempted => Some(last_error.clone()),
         })
         .collect())
 }
@@ -550,6 +561,8 @@ struct BulkRun {
     report: BulkReport,
     /// The writes that are ready to be sent.
     ready: Vec<ReadyWrite>,
+    /// The last failure that is no duplicate key. A duplicate key fails only its own write.
+    last_error: Option<Error>,
 }
 
 struct ReadyWrite {
@@ -720,6 +733,9 @@ impl BulkRun {
     }
 
     fn record_result(&mut self, position: usize, result: BulkResult) {
+        if let Some(error) = result.error().filter(|error| !error.is_duplicate_key()) {
+            self.last_error = Some(error.clone());
+        }
         if let Some(slot) = self.report.results.get_mut(position) {
             *slot = result;
         }

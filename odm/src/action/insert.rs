@@ -93,8 +93,8 @@ impl<T: Document> InsertMany<T> {
         Self { access, documents }
     }
 
-    /// Skips documents whose `_id`, or whose value in a unique index, exists already, also in an earlier document of the same
-    /// insert. All other documents are inserted, in any order.
+    /// Skips documents with an existing `_id`, or with an existing value in a unique index. An earlier document of the same insert
+    /// counts, too. All other documents are inserted, in any order.
     ///
     /// The insert is a single operation. Documents with references with rules, copies, rollups, overflow arrays, hooks or sequence
     /// numbers are inserted one by one.

@@ -51,7 +51,7 @@ use crate::{
 /// - [`Invalid`](ErrorKind::Invalid) if the update changes a field inside an enum variant: a document with a different variant
 ///   could be neither changed nor inserted.
 /// - [`DuplicateKey`](ErrorKind::DuplicateKey) if another document has the same value in a unique index.
-/// - [`DuplicateKey`](ErrorKind::DuplicateKey) if the document with the id is soft-deleted, of another scope, or has another
+/// - [`DuplicateKey`](ErrorKind::DuplicateKey) if the document with the key is soft-deleted, of another scope, or has another
 ///   shard key.
 /// - The errors of an update and of an insert.
 ///
@@ -491,7 +491,7 @@ async fn update_or_insert<T: Document, K: AtMostOneTarget>(
     }
 }
 
-/// Fails if the document with the id has another variant of the model's enum. Such a document could be neither updated nor
+/// Fails if the document with the key has another variant of the model's enum. Such a document could be neither updated nor
 /// inserted, and the upsert would retry in vain.
 async fn ensure_same_variant<T: Document, K: AtMostOneTarget>(
     access: &Access,
@@ -515,7 +515,10 @@ async fn ensure_same_variant<T: Document, K: AtMostOneTarget>(
     if access.count(&any_variant, count).await? == 0 {
         return Ok(());
     }
-    let message = "the document with this `_id` has another variant and does not belong to this model; nothing was written";
+    let key = key_name(target);
+    let message = format!(
+        "the document with this {key} has another variant and does not belong to this model; nothing was written"
+    );
     let error = error::of_model::<T>(Error::new(ErrorKind::DuplicateKey, message)).with_path(field);
     let id = match target.id().map(encode_value) {
         Some(Ok(id)) => Bson::try_from(id).ok(),
@@ -546,7 +549,7 @@ async fn fails_condition<T: Document, K: AtMostOneTarget>(
     }
 }
 
-/// Returns whether the document with the id is hidden from the update: soft-deleted, of another scope, or with another shard key.
+/// Returns whether the document with the key is hidden from the update: soft-deleted, of another scope, or with another shard key.
 /// Update and insert would both fail at each attempt.
 async fn is_hidden<T: Document, K: AtMostOneTarget>(
     access: &Access,
@@ -597,14 +600,19 @@ fn inside_variant_error<T: Document>() -> Error {
     error::of_model::<T>(Error::new(ErrorKind::Invalid, message))
 }
 
+/// Returns the name of the target's key in messages.
+fn key_name<T: Document, K: AtMostOneTarget>(target: &WriteTarget<T, K>) -> &'static str {
+    match target.id() {
+        Some(_) => "`_id`",
+        None => "unique key",
+    }
+}
+
 fn hidden_document_error<T: Document, K: AtMostOneTarget>(
     target: &WriteTarget<T, K>,
     document: &RawDocument,
 ) -> Error {
-    let key = match target.id() {
-        Some(_) => "`_id`",
-        None => "unique key",
-    };
+    let key = key_name(target);
     let message = format!(
         "the document with this {key} is hidden from this session, so the upsert can neither update nor insert: \
          the document is soft-deleted (use `restore`, or delete `permanently`), has another scope, or has another shard key"

@@ -31,7 +31,7 @@ pub(crate) struct CopyState {
     pub(crate) pass: Pass,
     /// The last examined document.
     pub(crate) position: Option<Position>,
-    /// The resume token of the change stream of the source. `None` if nobody writes the source.
+    /// The resume token of the change stream of the source. `None` for a quiescent source.
     pub(crate) token: Option<Document>,
 }
 

@@ -79,7 +79,7 @@ pub enum OnDelete {
 // Each match is exhaustive, and callers do not compare rules: so a new rule does not compile until each question is answered.
 impl OnDelete {
     /// Returns the name in the attribute, such as `cascade`.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Restrict => "restrict",
             Self::Cascade => "cascade",

@@ -344,12 +344,13 @@ impl Access {
         error
     }
 
-    /// Makes the current transaction rollback-only, even if the caller ignores the error. Returns the error.
+    /// Makes the current transaction rollback-only, even if the caller ignores the error. After a conflict, the transaction runs
+    /// again. Returns the error.
     pub(crate) fn fail_transaction(&self, error: Error) -> Error {
         if let Some(scope) = self.transaction_scope() {
             scope.set_rollback_only(&error);
         }
-        error
+        self.note_conflict(error)
     }
 
     /// Returns the access for one operation.

@@ -135,8 +135,9 @@ impl<S: Schema> Database<S> {
 
     /// Copies a database of the embedded engine into a new file, in the state of one moment. Reads and writes go on meanwhile.
     ///
-    /// The copy is a database file: open the copy, or put the copy in place of a lost file. The copy has no space of deleted documents, so it can be smaller
-    /// than the original. The file appears under its name when it is complete. Until then, its name ends with `.unfinished`.
+    /// The copy is a database file: open the copy, or put the copy in place of a lost file. The copy has no space of deleted
+    /// documents, so it can be smaller than the original. The file appears under its name when it is complete. Until then, its name
+    /// ends with `.unfinished`.
     ///
     /// ```
     /// # use odm::prelude::*;

@@ -31,11 +31,12 @@ impl Transfer<'_> {
 
     /// Returns the part of a definition that the target can have.
     fn fit(&mut self, definition: CollectionDefinition) -> Result<Option<CollectionDefinition>> {
-        let Err(error) = self.to.ensure_definable(&definition) else {
+        if !self.skips_unsupported {
+            self.to.ensure_definable(&definition)?;
             return Ok(Some(definition));
-        };
-        if !self.skips_unsupported || !error.is_unsupported() {
-            return Err(error);
+        }
+        if self.is_definable(&definition)? {
+            return Ok(Some(definition));
         }
         let CollectionDefinition {
             name,
@@ -47,7 +48,7 @@ impl Transfer<'_> {
             kind,
             ..CollectionDefinition::new(&*name)
         };
-        if self.to.ensure_definable(&fitting).is_err() {
+        if !self.is_definable(&fitting)? {
             self.skipped
                 .insert(format!("{name}: the {} itself", fitting.kind));
             return Ok(None);
@@ -56,9 +57,9 @@ impl Transfer<'_> {
             let (option, value) = option.map_err(crate::error::from_bson)?;
             let mut with_option = fitting.clone();
             with_option.options.append(option, value);
-            match self.to.ensure_definable(&with_option) {
-                Ok(()) => fitting = with_option,
-                Err(_) => drop(
+            match self.is_definable(&with_option)? {
+                true => fitting = with_option,
+                false => drop(
                     self.skipped
                         .insert(format!("{name}: the option `{option}`")),
                 ),
@@ -68,15 +69,43 @@ impl Transfer<'_> {
             let index_name = index.get_str("name").unwrap_or_default().to_owned();
             let mut with_index = fitting.clone();
             with_index.indexes.push(index);
-            match self.to.ensure_definable(&with_index) {
-                Ok(()) => fitting = with_index,
-                Err(_) => drop(
+            match self.is_definable(&with_index)? {
+                true => fitting = with_index,
+                false => drop(
                     self.skipped
                         .insert(format!("{name}: the index `{index_name}`")),
                 ),
             }
         }
         Ok(Some(fitting))
+    }
+
+    /// Returns whether the target can have a definition.
+    fn is_definable(&self, definition: &CollectionDefinition) -> Result<bool> {
+        match self.to.ensure_definable(definition) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_unsupported() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops the collections and views of the target that the source does not have. An earlier attempt has copied them, and the
+    /// change stream may start after their drop.
+    pub(super) async fn drop_missing_collections(&mut self) -> Result<()> {
+        // List the target first, so that a collection that the source creates meanwhile stays.
+        let existing = self.to.list_definitions().await?;
+        let expected = self.definitions().await?;
+        for definition in existing {
+            let is_expected = |expected: &CollectionDefinition| {
+                expected.name == definition.name && expected.is_view() == definition.is_view()
+            };
+            if definition.name == TRANSFERS || expected.iter().any(is_expected) {
+                continue;
+            }
+            self.created.remove(&definition.name);
+            self.to.drop_collection(&definition.name).await?;
+        }
+        Ok(())
     }
 
     /// Creates the collections without documents and without indexes.
@@ -151,6 +180,15 @@ impl Transfer<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the definitions of collections, without the views.
+pub(super) fn collections(
+    definitions: &[CollectionDefinition],
+) -> impl Iterator<Item = &CollectionDefinition> {
+    definitions
+        .iter()
+        .filter(|definition| !definition.is_view())
 }
 
 fn is_unique(index: &RawDocument) -> bool {

@@ -1,6 +1,9 @@
 //! Reads and writes of the documents of one collection.
 
-use std::collections::HashMap;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 
@@ -32,8 +35,8 @@ const UNORDERED_TYPES: [&str; 4] = ["dbPointer", "javascript", "javascriptWithSc
 /// The bytes of an `_id` with its type. Ids of different number types have different bytes, also if the server treats them as equal.
 pub(super) type IdBytes = Vec<u8>;
 
-/// Ids without duplicates.
-pub(super) type Ids = HashMap<IdBytes, RawBson>;
+/// Ids without duplicates, sorted by their bytes.
+pub(super) type Ids = BTreeMap<IdBytes, RawBson>;
 
 /// Returns the `_id` of a document.
 pub(super) fn id_of(document: &RawDocument) -> Result<RawBsonRef<'_>> {
@@ -129,7 +132,7 @@ async fn count_matching(
     executor.count(count).await
 }
 
-/// Opens a query of whole documents.
+/// Returns a query for whole documents.
 pub(super) fn find(collection: &str, filter: RawDocumentBuf) -> FindOperation {
     FindOperation {
         collection: collection.to_owned().into(),
@@ -163,20 +166,15 @@ pub(super) async fn refresh(
     collection: &str,
     ids: &Ids,
 ) -> Result<()> {
-    let mut existing = refresh_once(source, target, collection, ids).await?;
-    for _ in 1..MAX_REFRESH_ATTEMPTS {
-        if existing.is_empty() {
+    let mut ids = Cow::Borrowed(ids);
+    for _ in 0..MAX_REFRESH_ATTEMPTS {
+        ids = Cow::Owned(refresh_once(source, target, collection, &ids).await?);
+        if ids.is_empty() {
             return Ok(());
         }
-        existing = refresh_once(source, target, collection, &existing).await?;
     }
-    match existing.is_empty() {
-        true => Ok(()),
-        false => {
-            let message = "documents came back that the copy has deleted: nobody may write to the target during the copy";
-            Err(Error::new(ErrorKind::Conflict, message).with_collection(collection))
-        }
-    }
+    let message = "documents that the copy has deleted came back: stop all writers of the target, and copy again";
+    Err(Error::new(ErrorKind::Conflict, message).with_collection(collection))
 }
 
 /// Replaces documents. Returns the ids of the documents that came back between the delete and the insert.
@@ -219,11 +217,15 @@ pub(super) async fn insert(
     let (with_empty_timestamp, documents): (Vec<_>, Vec<_>) = documents
         .into_iter()
         .partition(|document| has_empty_timestamp(document));
+    let mut existing = Ids::new();
     for document in with_empty_timestamp {
-        replace_with_empty_timestamp(target, collection, &document).await?;
+        match insert_with_empty_timestamp(target, collection, &document).await {
+            Err(error) if error.is_duplicate_key() => add_id(&mut existing, &document)?,
+            inserted => inserted?,
+        }
     }
     if documents.is_empty() {
-        return Ok(Ids::new());
+        return Ok(existing);
     }
     let ids = documents
         .iter()
@@ -236,9 +238,11 @@ pub(super) async fn insert(
         origin: OperationOrigin::default(),
     };
     let Err(error) = target.insert(insert).await else {
-        return Ok(Ids::new());
+        return Ok(existing);
     };
-    let mut existing = Ids::new();
+    if error.failures().len() == 0 {
+        return Err(error);
+    }
     for (position, failure) in error.failures() {
         match ids.get(position) {
             Some(id) if failure.is_duplicate_key() => {
@@ -247,10 +251,7 @@ pub(super) async fn insert(
             _ => return Err(failure.clone()),
         }
     }
-    match existing.is_empty() {
-        true => Err(error),
-        false => Ok(existing),
-    }
+    Ok(existing)
 }
 
 /// Whether a document has the timestamp 0 at the top level. An insert into MongoDB replaces such a timestamp by the current time.
@@ -261,16 +262,25 @@ fn has_empty_timestamp(document: &RawDocument) -> bool {
     })
 }
 
-/// Inserts or replaces a document by an expression, in which MongoDB keeps the timestamp 0.
-async fn replace_with_empty_timestamp(
+/// Inserts a document by an expression, in which MongoDB keeps the timestamp 0.
+///
+/// # Errors
+///
+/// [`DuplicateKey`](ErrorKind::DuplicateKey) if the target has the `_id` already.
+async fn insert_with_empty_timestamp(
     target: &dyn Executor,
     collection: &str,
     document: &RawDocument,
 ) -> Result<()> {
+    // No document matches the filter, so the upsert inserts, and never replaces an existing document.
+    let mut filter = id_filter(&RawBson::from(id_of(document)?));
+    let mut nothing = RawArrayBuf::new();
+    nothing.push(RawDocumentBuf::new());
+    filter.append(bson::raw::cstr!("$nor"), nothing);
     let literal = single_field_document("$literal", document.to_owned())?;
     let update = UpdateOperation {
         collection: collection.to_owned().into(),
-        filter: id_filter(&RawBson::from(id_of(document)?)),
+        filter,
         change: DocumentChange::Pipeline(vec![single_field_document("$replaceWith", literal)?]),
         multi: false,
         upsert: true,
@@ -326,12 +336,8 @@ pub(super) fn differs(collection: &str, differences: &Ids) -> Error {
         "{count} documents of the target differ from the source after the copy: was the target or the source written during the copy?"
     );
     let error = Error::new(ErrorKind::CopyDiffers, message).with_collection(collection);
-    match differences
-        .values()
-        .next()
-        .cloned()
-        .map(bson::Bson::try_from)
-    {
+    let first = differences.values().next().cloned();
+    match first.map(bson::Bson::try_from) {
         Some(Ok(id)) => error.with_id(id),
         _ => error,
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bson::{RawDocumentBuf, doc, oid::ObjectId};
 
 use super::{
-    CopiedCollection, CopyReport, CopyStage, Transfer,
+    CopiedCollection, CopyReport, CopyStage, Transfer, definitions,
     documents::{self, Ids},
 };
 use crate::{
@@ -86,10 +86,7 @@ impl Transfer<'_> {
         self.report(CopyStage::Finish, "");
         let definitions = self.create_all_indexes().await?;
         let mut collections = Vec::new();
-        for definition in definitions
-            .iter()
-            .filter(|definition| !definition.is_view())
-        {
+        for definition in definitions::collections(&definitions) {
             let documents = documents::count(self.to, &definition.name).await?;
             if self.is_quiescent {
                 self.ensure_count(&definition.name, documents).await?;
@@ -124,12 +121,13 @@ impl Transfer<'_> {
     }
 }
 
-/// Whether a transaction ended before all changes were copied.
+/// Whether a transaction ended before all changes were copied. A conflict that the copy itself reports is no such end.
 fn is_expired(error: &Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::Conflict | ErrorKind::TransactionExpired | ErrorKind::TransactionOver
-    )
+    match error.kind() {
+        ErrorKind::Conflict => error.is_from_backend(),
+        ErrorKind::TransactionExpired | ErrorKind::TransactionOver => true,
+        _ => false,
+    }
 }
 
 /// Removes the marks of a copy from the source, and the collection after the last mark.

@@ -2,7 +2,9 @@
 
 use bson::{Bson, Document, RawBson, doc, oid::ObjectId, rawdoc};
 
-use super::{CopyStage, SourceChanges, Transfer, documents, finish::remove_marks};
+use super::{
+    CopyStage, SourceChanges, Transfer, definitions::collections, documents, finish::remove_marks,
+};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{
@@ -10,7 +12,7 @@ use crate::{
         WatchFrom,
     },
     error,
-    metadata::transfer::{CopyState, OWNER, Pass, Position, STATE_ID, TRANSFERS},
+    metadata::transfer::{COPY, CopyState, OWNER, Pass, Position, STATE_ID, TRANSFERS},
     model::stored::to_raw_document,
 };
 
@@ -26,14 +28,11 @@ impl<'a> Transfer<'a> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let definitions = self.definitions().await?;
-        for definition in definitions
-            .iter()
-            .filter(|definition| !definition.is_view())
-        {
+        for definition in collections(&definitions) {
             documents::ensure_ordered_ids(self.from, &definition.name).await?;
             self.ensure_unique_ids(&definition.name).await?;
         }
-        let state = self.read_state().await?;
+        let state = self.read_state(restarts).await?;
         let existing = self.to.list_definitions().await?;
         let mut existing = existing.iter().map(|definition| &definition.name);
         if state.is_none()
@@ -107,10 +106,7 @@ impl<'a> Transfer<'a> {
 
     async fn count_documents(&mut self, definitions: &[CollectionDefinition]) -> Result<u64> {
         let mut total = 0;
-        for definition in definitions
-            .iter()
-            .filter(|definition| !definition.is_view())
-        {
+        for definition in collections(definitions) {
             total += documents::count(self.from, &definition.name).await?;
         }
         Ok(total)
@@ -256,17 +252,28 @@ impl<'a> Transfer<'a> {
         }
     }
 
-    async fn read_state(&mut self) -> Result<Option<CopyState>> {
+    /// Reads the state of an unfinished copy. A restart needs only the field `copy` of a state.
+    async fn read_state(&mut self, restarts: bool) -> Result<Option<CopyState>> {
         let filter = rawdoc! { "_id": STATE_ID };
         let stored = self.to.find_all(documents::find(TRANSFERS, filter)).await?;
-        let stored = stored
-            .first()
-            .map(|stored| bson::deserialize_from_slice(stored.as_bytes()));
-        stored.transpose().map_err(|failure| {
-            let message =
-                "the state of the unfinished copy in the target cannot be read: call `restart`";
-            Error::new(ErrorKind::Decode, message).with_source(failure)
-        })
+        let Some(stored) = stored.first() else {
+            return Ok(None);
+        };
+        match bson::deserialize_from_slice(stored.as_bytes()) {
+            Ok(state) => Ok(Some(state)),
+            Err(_) if restarts => {
+                let mut state = CopyState::new();
+                if let Ok(copy) = stored.get_object_id(COPY) {
+                    state.copy = copy;
+                }
+                Ok(Some(state))
+            }
+            Err(failure) => {
+                let message =
+                    "the state of the unfinished copy in the target cannot be read: call `restart`";
+                Err(Error::new(ErrorKind::Decode, message).with_source(failure))
+            }
+        }
     }
 
     /// Passes the progress to the callback.

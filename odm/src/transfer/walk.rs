@@ -8,6 +8,7 @@ use futures_util::future::{Either, select};
 use super::{
     CATCH_UP_INTERVAL, CopyStage, Transfer,
     changes::ChangedDocuments,
+    definitions::collections,
     documents::{self, Ids, MAX_CHUNK_DOCUMENTS},
 };
 use crate::{Result, backend::Executor, model::stored::to_raw_value};
@@ -19,10 +20,7 @@ impl Transfer<'_> {
         self.progress.documents = 0;
         let definitions = self.definitions().await?;
         let position = self.state.position.clone();
-        for definition in definitions
-            .iter()
-            .filter(|definition| !definition.is_view())
-        {
+        for definition in collections(&definitions) {
             let name = definition.name.as_str();
             let mut after = None;
             if let Some(position) = &position {
@@ -33,6 +31,7 @@ impl Transfer<'_> {
                     after = position.document.get("_id").map(to_raw_value).transpose()?;
                 }
             }
+            self.ensure_created(name).await?;
             self.report(stage, name);
             after = self.walk_source(stage, name, after).await?;
             self.walk_rest_of_target(stage, name, after).await?;

@@ -50,8 +50,12 @@ async fn a_driver_looks_into_a_running_application() {
 #[tokio::test]
 async fn only_a_loopback_address_of_an_embedded_database_is_served() {
     let db = Db::open("memory:").await.unwrap();
-    let refused = db.serve("0.0.0.0:0").await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    for address in ["0.0.0.0:0", "127.0.0.1", "127.0.0.1:port"] {
+        let refused = db.serve(address).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        let message = refused.to_string();
+        assert!(message.contains("`127.0.0.1:port`"), "{message}");
+    }
     let server = db.serve("127.0.0.1:0").await.unwrap();
     let address = server
         .url()
@@ -59,6 +63,7 @@ async fn only_a_loopback_address_of_an_embedded_database_is_served() {
         .trim_end_matches("/odm");
     let in_use = db.serve(address).await.unwrap_err();
     assert_eq!(in_use.kind(), ErrorKind::Io);
+    assert!(std::error::Error::source(&in_use).is_some());
     let real = odm_mongod::standalone().await;
     let real = Db::open(real.fresh_url()).await.unwrap();
     let refused = real.serve("127.0.0.1:0").await.unwrap_err();

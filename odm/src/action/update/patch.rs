@@ -14,7 +14,7 @@ use crate::{
 ///
 /// Each field is an `Option` with the name of a field of the model: `None` keeps the stored value. For an optional field of the
 /// model, `Option<Option<T>>` tells null from a missing value: `Some(None)` clears the field. `#[patch(nested)]` marks a field
-/// whose type is the patch of an embedded struct, which changes only some fields of that struct.
+/// with the patch of an embedded struct. Such a patch changes only some fields of that struct.
 ///
 /// The derive implements serde's `Deserialize` too: a missing value is `None`. In JSON, null is a value: an error for a required
 /// field, and `Some(None)` for an `Option<Option<T>>`. The struct can have serde's attributes, such as

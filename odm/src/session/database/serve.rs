@@ -1,3 +1,5 @@
+//! `Database::serve`: the embedded database behind MongoDB's wire protocol.
+
 use std::{fmt, io};
 
 use crate::{
@@ -63,7 +65,7 @@ impl<S: Schema> Database<S> {
     ///
     /// # Errors
     ///
-    /// - [`Unsupported`](ErrorKind::Unsupported) on MongoDB, and for an address other than loopback.
+    /// - [`Unsupported`](ErrorKind::Unsupported) on MongoDB, for a malformed address, and for an address other than loopback.
     /// - [`Io`](ErrorKind::Io) if the address is in use or not available.
     pub async fn serve(&self, address: impl Into<String>) -> Result<DatabaseServer> {
         let database = self.backend().engine_database().ok_or_else(|| {
@@ -75,7 +77,7 @@ impl<S: Schema> Database<S> {
         let builder = odm_wire::Server::builder(database);
         let bound = task::spawn(async move {
             let bound = builder.bind(&address).await;
-            bound.map_err(|error| bind_error(&address, &error))
+            bound.map_err(|error| bind_error(&address, error))
         });
         let server = bound.await??;
         Ok(DatabaseServer {
@@ -85,10 +87,13 @@ impl<S: Schema> Database<S> {
     }
 }
 
-fn bind_error(address: &str, error: &io::Error) -> Error {
-    let kind = match error.kind() {
-        io::ErrorKind::InvalidInput => ErrorKind::Unsupported,
-        _ => ErrorKind::Io,
-    };
-    Error::new(kind, format!("cannot listen on {address}: {error}"))
+fn bind_error(address: &str, error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::InvalidInput {
+        let message = format!(
+            "cannot serve on {address}: the address is `127.0.0.1:port`; for other addresses and users, use the crate `odm-wire`"
+        );
+        return Error::new(ErrorKind::Unsupported, message);
+    }
+    let message = format!("cannot listen on {address}: {error}");
+    Error::new(ErrorKind::Io, message).with_source(error)
 }
