@@ -61,8 +61,7 @@ impl Model<'_> {
             "The insert struct of [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code =
-            self.declare_struct(&insert_struct, &fields, &types, derives, &doc, private);
+        let mut code = self.declare_struct(&insert_struct, &fields, &types, derives, &doc, private);
         let filled_by = |kind| self.fields.iter().any(|field| field.managed == Some(kind));
         // An `_id` with a number is composed during the insert, after the framework has assigned the number.
         let id = (filled_by(ManagedKind::Id) && !filled_by(ManagedKind::Number)).then(
@@ -197,8 +196,14 @@ impl Model<'_> {
             "The insert struct of the embedded [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code =
-            self.declare_struct(&insert_struct, &given_fields, &types, derives, &doc, private);
+        let mut code = self.declare_struct(
+            &insert_struct,
+            &given_fields,
+            &types,
+            derives,
+            &doc,
+            private,
+        );
         let statements = given_fields
             .iter()
             .map(|field| field.put_field(&quote!(fields), private));

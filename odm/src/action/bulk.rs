@@ -532,7 +532,8 @@ pub(super) async fn insert_each<T: Document>(
     }
     run.send_ready().await?;
     let last_error = run.last_error.unwrap_or_else(|| {
-        let message = "the document was not inserted, because another document of the insert failed";
+        let message =
+            "the document was not inserted, because another document of the insert failed";
         Error::new(ErrorKind::Backend, message)
     });
     let results = run.report.results.into_iter();

@@ -48,11 +48,14 @@ macro_rules! for_every_test {
                     dropping_removes_documents_and_indexes,
                 ]
                 copy: [
+                    a_collection_dropped_between_two_attempts_is_dropped_in_the_copy,
                     a_copy_in_the_middle_of_transfers_is_consistent,
                     a_dropped_collection_is_dropped_in_the_copy,
                     a_killed_copy_continues,
+                    a_restart_discards_a_state_that_cannot_be_read,
                     a_second_process_ends_the_first,
                     a_target_with_collections_is_refused,
+                    a_verbatim_insert_keeps_an_existing_document,
                     a_wrong_target_is_found,
                     documents_of_16_mb_are_copied,
                     every_type_is_copied_byte_for_byte,

@@ -22,7 +22,7 @@ use odm::{
         },
         read_to_end,
     },
-    transfer::{CopyDatabase, CopyStage},
+    transfer::{CopyDatabase, CopyProgress, CopyStage, insert_verbatim},
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -351,11 +351,20 @@ pub async fn the_plan_writes_nothing(db: Fixture) {
 
 /// Runs a copy until the first report of a stage. The next operation of the target hangs, and the copy is dropped.
 async fn copy_until(from: &Database, to: &Database, stage: CopyStage) {
+    copy_while(from, to, |progress| progress.stage != stage).await;
+}
+
+/// Runs a copy while the reports fulfil a condition. The next operation of the target hangs, and the copy is dropped.
+async fn copy_while(
+    from: &Database,
+    to: &Database,
+    condition: impl Fn(&CopyProgress) -> bool + Send + Sync,
+) {
     let faults = Faults::new(to.clone());
     let hanging: Database = Arc::new(faults.clone());
     let (is_reached, reached) = (AtomicBool::new(false), faults.clone());
     let copy = copy(from, &hanging).on_progress(|progress| {
-        if progress.stage == stage && !is_reached.swap(true, Ordering::Relaxed) {
+        if !condition(progress) && !is_reached.swap(true, Ordering::Relaxed) {
             faults.inject(1, |_| true, Fault::HangBefore);
         }
     });
@@ -393,6 +402,62 @@ pub async fn unfinished_copies_know_their_source(db: Fixture) {
         odm::copy(&other, &to).restart().await.unwrap();
         assert_equal(&other, &to).await;
     }
+}
+
+/// The first attempt copies `first`, and the source drops `first` before the second attempt.
+pub async fn a_collection_dropped_between_two_attempts_is_dropped_in_the_copy(db: Fixture) {
+    let from = db.backend();
+    for target in targets().await {
+        let to = target.backend();
+        for collection in ["first", "second"] {
+            insert(&from, collection, vec![rawdoc! { "_id": 1 }])
+                .await
+                .unwrap();
+        }
+        copy_while(&from, &to, |progress| progress.collection != "second").await;
+        assert_eq!(content(&to, "first").await.len(), 1);
+        from.drop_collection("first").await.unwrap();
+        copy(&from, &to).await.unwrap();
+        assert_equal(&from, &to).await;
+        from.drop_collection("second").await.unwrap();
+        target.cleanup().await;
+    }
+}
+
+pub async fn a_restart_discards_a_state_that_cannot_be_read(db: Fixture) {
+    let from = db.backend();
+    insert(&from, "things", vec![rawdoc! { "_id": 1 }])
+        .await
+        .unwrap();
+    let to = Fixture::engine_memory().await.backend();
+    let state = rawdoc! { "_id": "copy", "copy": ObjectId::new(), "pass": "of a later version" };
+    insert(&to, "_odm.transfers", vec![state]).await.unwrap();
+    let error = copy(&from, &to).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
+    assert!(error.to_string().contains("`restart`"), "{error}");
+    copy(&from, &to).restart().await.unwrap();
+    assert_equal(&from, &to).await;
+}
+
+/// MongoDB would replace the timestamp 0 in a plain insert.
+pub async fn a_verbatim_insert_keeps_an_existing_document(db: Fixture) {
+    let db = db.backend();
+    let empty = Timestamp {
+        time: 0,
+        increment: 0,
+    };
+    let document = |n: i32| raw(doc! { "_id": 1, "at": empty, "n": n });
+    insert_verbatim(&db, "things", vec![document(1)])
+        .await
+        .unwrap();
+    let documents = vec![document(2), rawdoc! { "_id": 2 }];
+    let error = insert_verbatim(&db, "things", documents).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+    assert_eq!(error.id(), Some(&Bson::Int32(1)));
+    assert_eq!(
+        content(&db, "things").await,
+        [document(1), rawdoc! { "_id": 2 }]
+    );
 }
 
 pub async fn a_wrong_target_is_found(db: Fixture) {
