@@ -173,6 +173,13 @@ pub(crate) struct ServeArguments {
     /// A file with the password of the user in its first line.
     #[arg(long, requires = "user")]
     pub(crate) password_file: Option<PathBuf>,
+    /// A file in the form PEM with the certificate of the server, and certificates of its authorities. Clients connect with
+    /// `tls=true`.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// A file in the form PEM with the private key of the certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// The address under which clients reach the server, if it differs from the address to which they connect.
     #[arg(long)]
     pub(crate) advertise: Option<String>,

@@ -129,7 +129,8 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Returns the URL for clients on this machine, with the main database, without user and password.
+    /// Returns the URL for clients on this machine, with the main database, without user and password. Encrypted connections add
+    /// `tls=true`.
     pub fn url(&self) -> String {
         let address = self
             .local_addr()
@@ -143,10 +144,15 @@ impl Server {
             .clone()
             .or(address.ok())
             .unwrap_or_default();
-        format!(
-            "mongodb://{address}/{}",
-            self.state.namespaces.main_database()
-        )
+        #[cfg(feature = "tls")]
+        let options = match self.state.tls {
+            Some(_) => "?tls=true",
+            None => "",
+        };
+        #[cfg(not(feature = "tls"))]
+        let options = "";
+        let database = self.state.namespaces.main_database();
+        format!("mongodb://{address}/{database}{options}")
     }
 
     /// Accepts connections until the future is dropped. The end closes all connections and aborts their transactions.

@@ -2,7 +2,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use odm_engine::Database;
-use odm_wire::Server;
+use odm_wire::{Server, TlsIdentity};
 use serde_json::json;
 
 use super::open_read_only;
@@ -26,6 +26,9 @@ pub(super) fn run(arguments: &ServeArguments, output: &mut Output) -> Result<()>
     if let Some(user) = &arguments.user {
         let password = read_password(arguments)?;
         server = server.user(user, password);
+    }
+    if let (Some(certificate), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) {
+        server = server.tls(read_identity(certificate, key)?);
     }
     if let Some(address) = &arguments.advertise {
         server = server.advertise(address);
@@ -77,6 +80,15 @@ fn read_password(arguments: &ServeArguments) -> Result<String> {
     let content = std::fs::read_to_string(file);
     let content = content.map_err(|error| Failure::io("cannot read", file, &error))?;
     Ok(content.lines().next().unwrap_or_default().to_owned())
+}
+
+fn read_identity(certificate: &Path, key: &Path) -> Result<TlsIdentity> {
+    TlsIdentity::from_pem_files(certificate, key).map_err(|error| {
+        let (certificate, key) = (certificate.display(), key.display());
+        Failure::problem(format!(
+            "cannot use the certificate {certificate} with the key {key}: {error}"
+        ))
+    })
 }
 
 fn bind_failure(address: SocketAddr, error: &std::io::Error) -> Failure {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use bson::{Document, RawDocumentBuf, rawdoc};
@@ -93,6 +94,39 @@ fn writes_stay_after_a_kill_of_the_server() {
     drop(serving);
     let database = Database::open(shop.file()).unwrap();
     assert_eq!(database.count("orders", &Count::default()).unwrap(), 2_501);
+}
+
+/// A client connects without and with TLS.
+#[cfg(feature = "mongodb")]
+#[tokio::test]
+async fn a_served_file_is_encrypted_with_a_certificate() {
+    let shop = Shop::new();
+    let tls = Path::new(env!("CARGO_MANIFEST_DIR")).join("../odm-wire/tests/it/tls");
+    let file = |name| tls.join(name).to_str().unwrap().to_owned();
+    let [certificate, key, authority] = ["certificate.pem", "key.pem", "authority.pem"].map(file);
+    let arguments = ["--tls-certificate", &certificate, "--tls-key", &key];
+    let serving = Serving::start(&shop, &arguments);
+    assert_eq!(serving.database, "shop?tls=true");
+    let plain = format!(
+        "mongodb://{}/shop?serverSelectionTimeoutMS=500",
+        serving.address
+    );
+    let encrypted = format!(
+        "{plain}&tls=true&tlsCAFile={}",
+        authority.replace('/', "%2F")
+    );
+    let collections = |url: String| async move {
+        let server = odm::backend::open(&url).await?;
+        server.list_collections().await
+    };
+    assert!(collections(plain).await.is_err());
+    assert_eq!(collections(encrypted).await.unwrap(), ["orders", "people"]);
+
+    let arguments = ["--tls-certificate", &authority, "--tls-key", &key];
+    let message = failure(&shop.run("serve", &arguments), 1);
+    assert!(message.contains("authority.pem with the key"), "{message}");
+    let without_key = shop.run("serve", &["--tls-certificate", &certificate]);
+    assert_eq!(without_key.status.code(), Some(2));
 }
 
 #[test]
