@@ -75,7 +75,7 @@ impl RequestOptions {
             None => None,
         };
         let number = parse_number(arguments, session)?;
-        check_read_concern(arguments)?;
+        check_read_concern(arguments, number)?;
         Ok(RequestOptions {
             database,
             session,
@@ -132,19 +132,25 @@ fn parse_number(arguments: &mut Arguments, session: Option<SessionId>) -> Result
     }
 }
 
-/// Checks a read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level.
-fn check_read_concern(arguments: &mut Arguments) -> Result<()> {
+/// Checks a read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
+/// one: outside of a transaction, `snapshot` promises that later reads of the session see the same state.
+fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<()> {
     let Some(concern) = arguments.document("readConcern")? else {
         return Ok(());
     };
     let mut concern = Arguments::nested("readConcern", &concern)?;
     let level = concern.text("level")?;
     let levels = ["local", "available", "majority", "linearizable", "snapshot"];
-    if let Some(level) = level.filter(|level| !levels.contains(&level.as_str())) {
+    if let Some(level) = level.as_deref().filter(|level| !levels.contains(level)) {
         let message = format!("unknown read concern level '{level}'");
         return Err(CommandError::new(code::FAILED_TO_PARSE, message));
     }
     concern.refuse(&["atClusterTime"])?;
+    let is_in_transaction = matches!(number, OperationNumber::Transaction { .. });
+    if level.as_deref() == Some("snapshot") && !is_in_transaction {
+        let message = "the read concern `snapshot` is supported only in transactions";
+        return Err(CommandError::not_supported(message));
+    }
     concern.accept(&["afterClusterTime", "provenance"]);
     concern.finish()
 }
@@ -260,6 +266,14 @@ mod tests {
         };
         let at = read(rawdoc! { "level": "snapshot", "atClusterTime": time });
         assert_eq!(at.unwrap_err().code(), code::COMMAND_NOT_SUPPORTED);
+        let snapshot = rawdoc! { "level": "snapshot" };
+        let outside = read(snapshot.clone()).unwrap_err();
+        assert_eq!(outside.code(), code::COMMAND_NOT_SUPPORTED);
+        let inside = rawdoc! {
+            "find": "c", "lsid": session(), "txnNumber": 1_i64, "autocommit": false, "startTransaction": true,
+            "readConcern": snapshot
+        };
+        assert!(take(inside).is_ok());
     }
 
     #[test]
