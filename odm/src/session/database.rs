@@ -30,7 +30,7 @@ use crate::{
     session::{
         Session,
         transaction::{RunTransaction, Transaction},
-        watch::Watch,
+        watch::{Watch, WatchAll},
     },
     write,
 };
@@ -442,6 +442,45 @@ impl<S: Schema> Database<S> {
         S: Contains<T>,
     {
         Watch::new(self.session.access().clone())
+    }
+
+    /// Watches the changes of the documents of all models without a scope, by any process, in one stream with one token.
+    /// [`all_scopes`](Session::all_scopes) has the same method for all models.
+    ///
+    /// Every change is returned once, in the order of the commits over all models, and only after the change is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server, and the errors of [`WatchAll`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use odm::{ResumeToken, prelude::*};
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "posts")]
+    /// # struct Post { #[serde(rename = "_id")] id: i64, title: String }
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "authors")]
+    /// # struct Author { #[serde(rename = "_id")] id: String }
+    /// # #[derive(Schema)] #[schema(models(Post, Author))] struct Blog;
+    /// # fn keep(token: ResumeToken) {}
+    /// # async fn example(db: odm::Database<Blog>, kept: Option<ResumeToken>) -> odm::Result<()> {
+    /// let mut changes = db.watch_all().after(kept).await?;
+    /// while let Some(change) = changes.next().await {
+    ///     let change = change?;
+    ///     if let Some(post) = change.of::<Post>()? {
+    ///         println!("post {}: {:?}", post.id, post.event);
+    ///     } else {
+    ///         println!("{} {}", change.collection, change.id);
+    ///     }
+    ///     keep(change.token);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn watch_all(&self) -> WatchAll<S> {
+        WatchAll::of_unscoped(self.session.access().clone())
     }
 
     /// Runs `work` in a transaction. Commits the transaction if `work` succeeds, and aborts it if `work` fails or is dropped.

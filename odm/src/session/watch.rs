@@ -1,32 +1,31 @@
 //! Typed change streams.
 
+mod all;
 mod change;
+mod events;
 mod token;
 
-use std::{collections::VecDeque, marker::PhantomData, pin::Pin};
+use std::{marker::PhantomData, pin::Pin};
 
-use bson::{DateTime, RawDocumentBuf, Timestamp};
+use bson::DateTime;
 use futures_core::Stream;
 use futures_util::stream;
 
+pub use all::{AnyChange, AnyChangeStream, WatchAll};
 pub use change::{Change, Event, UpdatedFields};
 pub use token::{IntoResumeToken, ResumeToken};
 
 use crate::{
-    Error, ErrorKind, Result, Session,
-    backend::{
-        ChangeCursor,
-        operation::{self, FullDocument, WatchFrom},
-    },
-    error,
+    Error, ErrorKind, Result, Session, error,
     language::{
         field::{FromPath, Path},
-        query::{Filter, FilterNode, IntoFilter, single_field_document},
+        query::{Filter, FilterNode, IntoFilter},
     },
     model::document::Document,
     schema::{Contains, Schema},
     session::{access::Access, scope::AllScopes},
 };
+use events::{Events, WatchOptions};
 
 impl<S: Schema> Session<S, AllScopes> {
     /// Watches the documents of a model in all scopes, as [`Database::watch`](crate::Database::watch) does for a model without a
@@ -65,8 +64,7 @@ impl<S: Schema> Session<S, AllScopes> {
 pub struct Watch<T: Document> {
     access: Access,
     condition: FilterNode,
-    looks_up_documents: bool,
-    from: WatchFrom,
+    options: WatchOptions,
     of: PhantomData<fn() -> T>,
 }
 
@@ -78,8 +76,7 @@ impl<T: Document> Watch<T> {
         Self {
             access,
             condition: FilterNode::All,
-            looks_up_documents: false,
-            from: WatchFrom::Now,
+            options: WatchOptions::default(),
             of: PhantomData,
         }
     }
@@ -96,7 +93,7 @@ impl<T: Document> Watch<T> {
         let fields = T::Fields::from_path(Path::ROOT.subfield(FULL_DOCUMENT));
         if let Some(filter) = condition(fields).into_filter() {
             self.condition = self.condition.and(filter.into_node());
-            self.looks_up_documents = true;
+            self.options.looks_up_documents = true;
         }
         self
     }
@@ -106,7 +103,7 @@ impl<T: Document> Watch<T> {
     ///
     /// Each update costs an additional read.
     pub fn with_documents(mut self) -> Self {
-        self.looks_up_documents = true;
+        self.options.looks_up_documents = true;
         self
     }
 
@@ -117,60 +114,26 @@ impl<T: Document> Watch<T> {
     /// [`HistoryLost`](ErrorKind::HistoryLost) if the database has discarded the changes after the token. Read the documents
     /// again, and watch from a point before that read.
     pub fn after(mut self, token: impl IntoResumeToken) -> Self {
-        if let Some(token) = token.into_resume_token() {
-            self.from = WatchFrom::After(token.into_raw());
-        }
+        self.options.start_after(token);
         self
     }
 
     /// Starts with the first change in this second or later.
     pub fn since(mut self, time: DateTime) -> Self {
-        let seconds = time.timestamp_millis().div_euclid(1_000);
-        self.from = WatchFrom::At(Timestamp {
-            time: u32::try_from(seconds.max(0)).unwrap_or(u32::MAX),
-            increment: 0,
-        });
+        self.options.start_since(time);
         self
     }
 
-    fn to_operation(&self) -> Result<operation::WatchOperation> {
-        if let Some((_, tag)) = T::MODEL.tag {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "a delete event does not contain the variant of the document, so `{tag}` cannot be watched alone: watch \
-                     the enum"
-                ),
-            ));
-        }
-        if self.access.transaction_scope().is_some() {
-            let message = "a transaction cannot watch changes: call `watch` on the database";
-            return Err(Error::new(ErrorKind::Unsupported, message));
-        }
+    async fn open(self) -> Result<Events> {
         if !is_on_change_document(&self.condition) {
             let message = "the filter was not made from the fields of the change event: build the filter from the fields that the closure of \
                            `filter` receives";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let kinds = bson::rawdoc! { "$in": ["insert", "update", "replace", "delete"] };
-        let mut filter = single_field_document("operationType", kinds)?;
-        let condition = Filter::<T>::from_node(self.condition.clone()).to_raw()?;
-        if !condition.is_empty() {
-            let no_document = bson::rawdoc! { "fullDocument": { "$eq": null } };
-            let mut disjunction = bson::RawArrayBuf::new();
-            disjunction.push(no_document);
-            disjunction.push(condition);
-            filter.append(bson::raw::cstr!("$or"), disjunction);
-        }
-        Ok(operation::WatchOperation {
-            collection: Some(T::COLLECTION.into()),
-            filter,
-            from: self.from.clone(),
-            full_document: match self.looks_up_documents {
-                true => FullDocument::UpdateLookup,
-                false => FullDocument::Default,
-            },
-        })
+        let condition = Filter::<T>::from_node(self.condition).to_raw()?;
+        self.options
+            .open(&self.access, &[&T::MODEL], condition)
+            .await
     }
 }
 
@@ -179,13 +142,9 @@ impl<T: Document> IntoFuture for Watch<T> {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let operation = self.to_operation().map_err(error::of_model::<T>)?;
-            let cursor = self.access.backend().watch(operation).await;
-            let cursor = cursor.map_err(error::of_model::<T>)?;
+            let events = self.open().await.map_err(error::of_model::<T>)?;
             Ok(ChangeStream {
-                token: cursor.resume_token(),
-                cursor,
-                ready: VecDeque::new(),
+                events,
                 of: PhantomData,
             })
         })
@@ -195,10 +154,7 @@ impl<T: Document> IntoFuture for Watch<T> {
 /// The changes of the documents of a model, in order.
 #[must_use = "a change stream does nothing until `next` is awaited"]
 pub struct ChangeStream<T: Document> {
-    cursor: Box<dyn ChangeCursor>,
-    ready: VecDeque<RawDocumentBuf>,
-    /// The token of the last returned change.
-    token: RawDocumentBuf,
+    events: Events,
     of: PhantomData<fn() -> T>,
 }
 
@@ -214,19 +170,8 @@ impl<T: Document> ChangeStream<T> {
     /// This method is cancel safe: dropping the future loses no change.
     pub async fn next(&mut self) -> Option<Result<Change<T>>> {
         loop {
-            while self.ready.is_empty() {
-                match self.cursor.next_batch().await {
-                    Ok(events) if events.is_empty() => return None,
-                    Ok(events) => self.ready.extend(events),
-                    Err(error) => return Some(Err(error::of_model::<T>(error))),
-                }
-            }
-            let event = self.ready.pop_front()?;
-            let token = event.get_document("_id").map_err(change::malformed_event);
-            let change = token.and_then(|token| {
-                self.token = token.to_owned();
-                Change::from_event(&event)
-            });
+            let event = self.events.next().await?;
+            let change = event.and_then(|event| Change::from_event(&event));
             if let Some(change) = change.transpose() {
                 return Some(change.map_err(error::of_model::<T>));
             }
@@ -239,10 +184,7 @@ impl<T: Document> ChangeStream<T> {
     /// changes that the filter has excluded.
     #[must_use]
     pub fn token(&self) -> ResumeToken {
-        ResumeToken::new(match self.ready.is_empty() {
-            true => self.cursor.resume_token(),
-            false => self.token.clone(),
-        })
+        self.events.token()
     }
 
     /// Converts the changes into a [`Stream`], which ends when [`next`](Self::next) returns `None`.

@@ -443,6 +443,7 @@ macro_rules! for_every_test {
                     different_indexes_are_reported_and_replaced_on_request,
                 ]
                 scope: [
+                    all_models_can_be_watched_across_scopes,
                     all_scopes_can_be_watched,
                     a_join_stays_in_the_scope,
                     pages_use_the_scope_index,
@@ -583,6 +584,7 @@ macro_rules! for_every_test {
                     an_invalid_token_is_an_error,
                     dropping_the_collection_ends_the_watch,
                     changes_arrive_in_order,
+                    one_stream_has_the_changes_of_all_models,
                 ]
                 without_runtime: [
                     reads_and_writes_work,

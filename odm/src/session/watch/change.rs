@@ -13,7 +13,7 @@ use crate::{
         decode,
         document::{Document, Stored},
     },
-    schema::OverflowField,
+    schema::{Model, OverflowField},
 };
 
 /// A change of one document.
@@ -71,8 +71,7 @@ impl<T: Document> Change<T> {
         let field = |name| event.get_document(name).map_err(malformed_event);
         let decode_model = |document: &RawDocument| T::from_stored(document);
         let id = decode::stored_id(field("documentKey")?).map(RawBson::from);
-        let id =
-            id.ok_or_else(|| decode_error("a change event has no `_id` of the changed document"))?;
+        let id = id.ok_or_else(missing_id)?;
         let kind = event.get_str("operationType");
         let event_kind = match kind.map_err(malformed_event)? {
             "insert" => Event::Inserted(decode_model(field("fullDocument")?)?),
@@ -80,7 +79,7 @@ impl<T: Document> Change<T> {
             "delete" => Event::Deleted,
             "update" => {
                 let fields = UpdatedFields::from_description(field("updateDescription")?)?;
-                if fields.is_metadata() {
+                if fields.changed.is_metadata(&T::MODEL) {
                     return Ok(None);
                 }
                 let document = match event.get("fullDocument").map_err(malformed_event)? {
@@ -127,13 +126,19 @@ impl<T: Document> Change<T> {
 /// ```
 #[derive(Debug, Clone)]
 pub struct UpdatedFields<T> {
-    updated: RawDocumentBuf,
-    removed_or_truncated: Vec<String>,
+    changed: ChangedPaths,
     of: PhantomData<fn() -> T>,
 }
 
-impl<T: Document> UpdatedFields<T> {
-    fn from_description(description: &RawDocument) -> Result<Self> {
+/// The paths that an update has changed, with the new values.
+#[derive(Debug, Clone)]
+pub(super) struct ChangedPaths {
+    updated: RawDocumentBuf,
+    removed_or_truncated: Vec<String>,
+}
+
+impl ChangedPaths {
+    pub(super) fn from_description(description: &RawDocument) -> Result<Self> {
         let mut removed_or_truncated = Vec::new();
         if let Ok(removed) = description.get_array("removedFields") {
             for path in removed {
@@ -152,17 +157,11 @@ impl<T: Document> UpdatedFields<T> {
         Ok(Self {
             updated: updated.map_err(malformed_event)?.to_owned(),
             removed_or_truncated,
-            of: PhantomData,
         })
     }
 
-    /// Returns the dotted paths of the fields that were set, removed or truncated, in MongoDB's notation: `lines.0.price`. Paths
-    /// of the library's metadata under `_odm` are left out.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.stored_paths().filter(|path| !is_metadata(path))
-    }
-
-    fn stored_paths(&self) -> impl Iterator<Item = &str> {
+    /// Returns all paths, also of the library's metadata.
+    fn iter(&self) -> impl Iterator<Item = &str> {
         let updated = self.updated.iter().filter_map(Result::ok);
         let updated = updated.map(|(path, _)| path.as_str());
         updated.chain(self.removed_or_truncated.iter().map(String::as_str))
@@ -170,42 +169,9 @@ impl<T: Document> UpdatedFields<T> {
 
     /// Returns whether the update changed metadata alone, for example to complete pending work. A change of an overflow array's
     /// manifest is not a metadata change: its elements belong to the document.
-    fn is_metadata(&self) -> bool {
-        let mut arrays = T::MODEL.overflows.iter();
-        self.stored_paths().all(is_metadata) && !arrays.any(|array| self.changes_manifest(array))
-    }
-
-    /// Returns `Some(true)` if the update soft-deleted the document, `Some(false)` if the update restored the document, and
-    /// `None` otherwise.
-    fn soft_delete_change(&self) -> Option<bool> {
-        let field = T::MODEL.soft_delete?;
-        if self.removed_or_truncated.iter().any(|path| path == field) {
-            return Some(false);
-        }
-        let value = self.updated.get(field).ok()??;
-        Some(!matches!(value, RawBsonRef::Null))
-    }
-
-    /// Returns whether the update changed a field, a part of the field, or an enclosing field. For an overflow array, changes of
-    /// spilled elements and moves between document and chunks count as well.
-    pub fn contains<P: Place<Scope: SameScope<T>>>(
-        &self,
-        field: impl FnOnce(T::Fields) -> P,
-    ) -> bool {
-        let path = field(T::fields()).path();
-        let Ok(path) = path.dotted() else {
-            // MongoDB has no path for such a place, for example the elements by a condition. Any element may have changed.
-            return true;
-        };
-        self.paths()
-            .any(|changed| change_overlaps_path(changed, path))
-            || self.changes_spilled(path)
-    }
-
-    /// Returns whether the update changed the spilled elements of the overflow array at a path.
-    fn changes_spilled(&self, path: &str) -> bool {
-        let field = T::MODEL.overflow_on(path);
-        field.is_some_and(|field| self.changes_manifest(field))
+    pub(super) fn is_metadata(&self, model: &Model) -> bool {
+        let mut arrays = model.overflows.iter();
+        self.iter().all(is_metadata) && !arrays.any(|array| self.changes_manifest(array))
     }
 
     fn changes_manifest(&self, field: &OverflowField) -> bool {
@@ -229,6 +195,55 @@ impl<T: Document> UpdatedFields<T> {
                 .iter()
                 .any(|path| change_overlaps_path(path, field.manifest))
     }
+}
+
+impl<T: Document> UpdatedFields<T> {
+    fn from_description(description: &RawDocument) -> Result<Self> {
+        Ok(Self {
+            changed: ChangedPaths::from_description(description)?,
+            of: PhantomData,
+        })
+    }
+
+    /// Returns the dotted paths of the fields that were set, removed or truncated, in MongoDB's notation: `lines.0.price`. Paths
+    /// of the library's metadata under `_odm` are left out.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.changed.iter().filter(|path| !is_metadata(path))
+    }
+
+    /// Returns `Some(true)` if the update soft-deleted the document, `Some(false)` if the update restored the document, and
+    /// `None` otherwise.
+    fn soft_delete_change(&self) -> Option<bool> {
+        let field = T::MODEL.soft_delete?;
+        let mut removed = self.changed.removed_or_truncated.iter();
+        if removed.any(|path| path == field) {
+            return Some(false);
+        }
+        let value = self.changed.updated.get(field).ok()??;
+        Some(!matches!(value, RawBsonRef::Null))
+    }
+
+    /// Returns whether the update changed a field, a part of the field, or an enclosing field. For an overflow array, changes of
+    /// spilled elements and moves between document and chunks count as well.
+    pub fn contains<P: Place<Scope: SameScope<T>>>(
+        &self,
+        field: impl FnOnce(T::Fields) -> P,
+    ) -> bool {
+        let path = field(T::fields()).path();
+        let Ok(path) = path.dotted() else {
+            // MongoDB has no path for such a place, for example the elements by a condition. Any element may have changed.
+            return true;
+        };
+        self.paths()
+            .any(|changed| change_overlaps_path(changed, path))
+            || self.changes_spilled(path)
+    }
+
+    /// Returns whether the update changed the spilled elements of the overflow array at a path.
+    fn changes_spilled(&self, path: &str) -> bool {
+        let field = T::MODEL.overflow_on(path);
+        field.is_some_and(|field| self.changed.changes_manifest(field))
+    }
 
     /// Returns the new value of a field, if the update set the whole field. For an overflow array, returns `None` if elements are
     /// spilled.
@@ -245,7 +260,7 @@ impl<T: Document> UpdatedFields<T> {
         if self.changes_spilled(path) {
             return Ok(None);
         }
-        let set = self.updated.iter().filter_map(Result::ok);
+        let set = self.changed.updated.iter().filter_map(Result::ok);
         let mut set = set.filter(|(name, _)| name.as_str() == path);
         let value = set
             .next()
@@ -277,13 +292,18 @@ fn change_overlaps_path(changed: &str, path: &str) -> bool {
 }
 
 /// Returns the commit time of an event. MongoDB before 6.0 has no `wallTime`.
-fn time_of(event: &RawDocument) -> Result<DateTime> {
+pub(super) fn time_of(event: &RawDocument) -> Result<DateTime> {
     if let Ok(time) = event.get_datetime("wallTime") {
         return Ok(time);
     }
     let time = event.get_timestamp("clusterTime");
     let seconds = time.map_err(malformed_event)?.time;
     Ok(DateTime::from_millis(i64::from(seconds) * 1_000))
+}
+
+/// Returns the error for an event without the `_id` of the changed document.
+pub(super) fn missing_id() -> Error {
+    decode_error("a change event has no `_id` of the changed document")
 }
 
 fn decode_error(message: &str) -> Error {

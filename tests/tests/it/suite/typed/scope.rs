@@ -502,3 +502,25 @@ pub async fn all_scopes_can_be_watched(fixture: Fixture) {
     });
     in_transaction.await.unwrap();
 }
+
+/// Without a scope, the stream has no documents of a tenant. Across all scopes, the stream has all documents.
+pub async fn all_models_can_be_watched_across_scopes(fixture: Fixture) {
+    let db = insert_notes(&fixture).await;
+    if !fixture.backend().capabilities().change_streams {
+        let error = db.all_scopes().watch_all().await.err().unwrap();
+        assert!(error.is_unsupported(), "{error}");
+        return;
+    }
+    let mut unscoped = db.watch_all().await.unwrap();
+    let mut all = db.all_scopes().watch_all().await.unwrap();
+    tenant(&db, "globex").insert(new_note(1)).await.unwrap();
+    db.insert(User { id: "new".into() }).await.unwrap();
+    let first = all.next().await.unwrap().unwrap();
+    let note = first.of::<Note>().unwrap().unwrap();
+    assert!(matches!(note.event, Event::Inserted(note) if note.tenant.0 == "globex"));
+    let second = all.next().await.unwrap().unwrap();
+    assert_eq!(second.of::<User>().unwrap().unwrap().id, "new");
+    let first = unscoped.next().await.unwrap().unwrap();
+    assert_eq!(first.token, second.token);
+    assert_eq!(first.of::<User>().unwrap().unwrap().id, "new");
+}

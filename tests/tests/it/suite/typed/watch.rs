@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use odm::{
     ErrorKind, ResumeToken,
-    backend::operation::InsertOperation,
-    bson::rawdoc,
+    backend::operation::{DocumentChange, InsertOperation, UpdateOperation},
+    bson::{Bson, rawdoc},
     prelude::*,
-    watch::{Change, ChangeStream, Event, Watch},
+    watch::{AnyChange, AnyChangeStream, Change, ChangeStream, Event, Watch},
 };
 
 use crate::Fixture;
@@ -285,4 +285,78 @@ pub async fn an_invalid_token_is_an_error(fixture: Fixture) {
     };
     assert_ne!(error.kind(), ErrorKind::NotFound, "{error}");
     assert_eq!(error.model(), Some("Post"));
+}
+
+async fn next_of_any(changes: &mut AnyChangeStream<Blog>) -> odm::Result<AnyChange<Blog>> {
+    let change = tokio::time::timeout(Duration::from_secs(30), changes.next());
+    change.await.expect("a change in time").expect("one more")
+}
+
+pub async fn one_stream_has_the_changes_of_all_models(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    if !fixture.backend().capabilities().change_streams {
+        let error = db.watch_all().await.err().unwrap();
+        assert!(error.is_unsupported(), "{error}");
+        return;
+    }
+    let mut changes = db.watch_all().await.unwrap();
+    let start = changes.token();
+    db.insert(post(1, "alex")).await.unwrap();
+    db.insert(Author { id: "alex".into() }).await.unwrap();
+    // A collection of another program, and an update of metadata.
+    let insert = InsertOperation {
+        collection: "others".into(),
+        documents: vec![rawdoc! { "_id": 1 }],
+        ordered: true,
+        origin: Default::default(),
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    let update = UpdateOperation {
+        collection: "posts".into(),
+        filter: rawdoc! { "_id": 1 },
+        change: DocumentChange::operators(rawdoc! { "$set": { "_odm.pending": 1 } }),
+        multi: false,
+        upsert: false,
+        origin: Default::default(),
+    };
+    fixture.backend().update(update).await.unwrap();
+    let update = db.update::<Post>(1).set(|p| p.title(), "new");
+    update.await.unwrap();
+    db.delete::<Author>("alex").await.unwrap();
+
+    let first = next_of_any(&mut changes).await.unwrap();
+    assert_eq!((first.collection, &first.id), ("posts", &Bson::Int64(1)));
+    assert!(first.of::<Author>().unwrap().is_none());
+    let typed = first.of::<Post>().unwrap().unwrap();
+    assert_eq!((typed.id, &typed.token), (1, &first.token));
+    assert!(matches!(typed.event, Event::Inserted(inserted) if inserted == post(1, "alex")));
+    let second = next_of_any(&mut changes).await.unwrap();
+    assert_eq!((second.collection, &second.id), ("authors", &"alex".into()));
+    let third = next_of_any(&mut changes).await.unwrap();
+    let typed = third.of::<Post>().unwrap().unwrap();
+    assert!(matches!(typed.event, Event::Updated { fields, .. } if fields.contains(|p| p.title())));
+    let last = next_of_any(&mut changes).await.unwrap();
+    let typed = last.of::<Author>().unwrap().unwrap();
+    assert!(typed.id == "alex" && matches!(typed.event, Event::Deleted));
+    assert!(changes.next().now_or_never().is_none());
+
+    // A token continues the stream, also for fewer models and for a single model.
+    let mut resumed = db.watch_all().after(&first.token).await.unwrap();
+    assert_eq!(next_of_any(&mut resumed).await.unwrap().token, second.token);
+    let of_posts = db.watch_all().of::<Post>().with_documents();
+    let mut of_posts = of_posts.after(&start).await.unwrap();
+    assert_eq!(next_of_any(&mut of_posts).await.unwrap().token, first.token);
+    let updated = next_of_any(&mut of_posts).await.unwrap();
+    let typed = updated.of::<Post>().unwrap().unwrap();
+    assert!(
+        matches!(typed.event, Event::Updated { document: Some(post), .. } if post.title == "new")
+    );
+    let mut single = db.watch::<Post>().after(&second.token).await.unwrap();
+    assert_eq!(next_change(&mut single).await.unwrap().token, third.token);
+
+    // The drop of a collection does not end the stream.
+    fixture.backend().drop_collection("posts").await.unwrap();
+    db.insert(Author { id: "kim".into() }).await.unwrap();
+    let after_drop = next_of_any(&mut changes).await.unwrap();
+    assert_eq!(after_drop.id, "kim".into());
 }
