@@ -21,7 +21,7 @@ use std::{
 use ::mongodb::{
     Database,
     action::Action,
-    bson::{Bson, Document, doc},
+    bson::{Bson, Document, Timestamp, doc},
     change_stream::{ChangeStream, event::ResumeToken},
     options::{FullDocumentType, SelectionCriteria},
 };
@@ -71,14 +71,13 @@ pub(super) struct WatchSource {
 /// Opens a change stream: [`Backend::watch`](crate::backend::Backend::watch).
 pub(super) async fn open_watch(
     source: WatchSource,
-    watch: WatchOperation,
+    mut watch: WatchOperation,
 ) -> Result<Box<dyn ChangeCursor>> {
-    let with_collection = |error: Error| match &watch.collection {
+    let stream = start_stream(&source, &mut watch).await;
+    let stream = stream.map_err(|error| match &watch.collection {
         Some(name) => error.with_collection(&**name),
         None => error,
-    };
-    let stream = open_stream(&source, &watch, EventReadMode::Whole).await;
-    let stream = stream.map_err(with_collection)?;
+    })?;
     let first = stream.resume_token();
     let first = first.ok_or_else(|| {
         Error::new(
@@ -104,6 +103,42 @@ pub(super) async fn open_watch(
         token,
         is_over: false,
     }))
+}
+
+async fn start_stream(
+    source: &WatchSource,
+    watch: &mut WatchOperation,
+) -> Result<ChangeStream<RawDocumentBuf>> {
+    if watch.from == WatchFrom::Now
+        && let Some(time) = committed_time(&source.database).await?
+    {
+        watch.from = WatchFrom::At(next_tick(time));
+    }
+    open_stream(source, watch, EventReadMode::Whole).await
+}
+
+/// Returns the time of the last write that a majority has. Returns `None` for a server without a replica set.
+///
+/// By default, MongoDB starts a stream after the newest timestamp of a write. At that moment, a concurrent write with an earlier
+/// timestamp may not be visible yet: the stream would miss the write, and so would a read right after the start. All writes up to
+/// the time of a majority are visible.
+async fn committed_time(database: &Database) -> Result<Option<Timestamp>> {
+    let read = doc! {
+        "find": "_odm.none", "limit": 1, "singleBatch": true, "readConcern": { "level": "majority" },
+    };
+    let read = database.run_command(read).await;
+    let reply = read.map_err(error::from_driver)?;
+    Ok(reply.get_timestamp("operationTime").ok())
+}
+
+fn next_tick(time: Timestamp) -> Timestamp {
+    match time.increment.checked_add(1) {
+        Some(increment) => Timestamp { increment, ..time },
+        None => Timestamp {
+            time: time.time.saturating_add(1),
+            increment: 0,
+        },
+    }
 }
 
 /// The mode in which events are read.
