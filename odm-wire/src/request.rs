@@ -133,7 +133,7 @@ fn parse_number(arguments: &mut Arguments, session: Option<SessionId>) -> Result
 }
 
 /// Checks a read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
-/// one: outside of a transaction, `snapshot` promises that later reads of the session see the same state.
+/// one: outside of a transaction, `snapshot` means that later reads of the session see the same state.
 fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<()> {
     let Some(concern) = arguments.document("readConcern")? else {
         return Ok(());

@@ -63,7 +63,7 @@ async fn only_a_loopback_address_of_an_embedded_database_is_served() {
         .trim_end_matches("/odm");
     let in_use = db.serve(address).await.unwrap_err();
     assert_eq!(in_use.kind(), ErrorKind::Io);
-    assert!(std::error::Error::source(&in_use).is_some());
+    assert!(in_use.cause().is_some());
     let real = odm_mongod::standalone().await;
     let real = Db::open(real.fresh_url()).await.unwrap();
     let refused = real.serve("127.0.0.1:0").await.unwrap_err();
