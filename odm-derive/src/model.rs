@@ -9,8 +9,8 @@ use syn::{
 use crate::{
     attr::{
         ComputedAttr, DerivedValue, FieldRules, IndexOptions, Layout, LinkAttr, ManagedField,
-        ManagedKind, RollupAttr, SerdeContainer, SerdeDefault, SerdeField, attrs_named,
-        parse_field_index,
+        ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, SerdeContainer,
+        SerdeDefault, SerdeField, attrs_named, parse_field_index,
     },
     ctxt::Ctxt,
     expand::mentions_ident,
@@ -184,12 +184,10 @@ impl<'a> Field<'a> {
                 "index",
                 "denormalize",
                 "snapshot",
-                "count",
-                "sum",
-                "latest",
                 "computed",
             ]
             .iter()
+            .chain(&ROLLUP_ATTRIBUTES)
             .flat_map(|name| attrs_named(&field.attrs, name))
             {
                 ctxt.error_at(
@@ -274,8 +272,7 @@ impl<'a> Field<'a> {
             }
         };
         if let (Some(_), Some(_)) = (&rollup, &derived) {
-            ctxt.error_at(ident, "a field can have only one of `#[count]`, `#[sum]`, `#[latest]`, `#[denormalize]` and \
-                 `#[snapshot]`");
+            ctxt.error_at(ident, ONE_DERIVED_VALUE);
         }
         let computed = match place {
             FieldPlace::Document => ComputedAttr::parse(ctxt, &field.attrs),

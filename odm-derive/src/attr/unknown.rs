@@ -12,7 +12,8 @@ pub(crate) fn unknown_setting(noun: &str, name: &str, known: &[&str]) -> String 
 }
 
 /// The derive attributes of fields and types.
-const DERIVE_ATTRIBUTES: [&str; 13] = [
+const DERIVE_ATTRIBUTES: [&str; 16] = [
+    "avg",
     "computed",
     "count",
     "denormalize",
@@ -21,6 +22,8 @@ const DERIVE_ATTRIBUTES: [&str; 13] = [
     "embedded",
     "index",
     "latest",
+    "max",
+    "min",
     "projection",
     "reference",
     "schema",

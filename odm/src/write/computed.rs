@@ -72,7 +72,12 @@ impl Maintainer for ComputedFields {
     }
 
     fn declarations(&self, model: &'static Model) -> BTreeMap<String, String> {
-        let fields = model.computed.iter();
+        // A field that is computed from the state of a rollup is declared by the rollup.
+        let is_rollup = |field: &&ComputedField| {
+            let mut rollups = model.rollups.iter();
+            rollups.any(|rollup| rollup.stored == field.stored)
+        };
+        let fields = model.computed.iter().filter(|field| !is_rollup(field));
         let description = |field: &ComputedField| format!("{:?}", (field.computation)());
         fields
             .map(|field| (field.stored.to_owned(), description(field)))
