@@ -8,9 +8,9 @@ use syn::{
 
 use crate::{
     attr::{
-        ComputedAttr, DerivedValue, FieldRules, IndexOptions, Layout, LinkAttr, ManagedField,
-        ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, SerdeContainer,
-        SerdeDefault, SerdeField, attrs_named, parse_field_index,
+        ComputedAttr, DerivedValue, FieldRules, IndexAttr, IndexOptions, Layout, LinkAttr,
+        ManagedField, ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr,
+        SerdeContainer, SerdeDefault, SerdeField, attrs_named, parse_field_index,
     },
     ctxt::Ctxt,
     expand::mentions_ident,
@@ -39,6 +39,8 @@ pub(crate) struct Field<'a> {
     pub(crate) stored: String,
     pub(crate) layout: Layout,
     pub(crate) indexes: Vec<IndexOptions>,
+    /// Whether an index ignores the case of the text.
+    pub(crate) is_folded: bool,
     /// serde's `default`: stored documents may lack the field.
     pub(crate) default: Option<SerdeDefault>,
     /// serde's `skip_serializing_if`.
@@ -134,6 +136,17 @@ impl<'a> Model<'a> {
                 ManagedKind::Rollup,
             ];
             field.managed = field.managed.filter(|kind| !field_kinds.contains(kind));
+        }
+    }
+
+    /// Marks the texts with an index that ignores case.
+    pub(crate) fn mark_folded(&mut self, indexes: &[IndexAttr]) {
+        let keys = indexes.iter().flat_map(|index| &index.keys);
+        for key in keys.filter(|key| key.ignore_case) {
+            let mut fields = self.fields.iter_mut();
+            if let Some(field) = fields.find(|field| key.path.first() == Some(field.ident)) {
+                field.is_folded = true;
+            }
         }
     }
 
@@ -285,7 +298,7 @@ impl<'a> Field<'a> {
                 None
             }
         };
-        let indexes = attrs_named(&field.attrs, "index")
+        let indexes: Vec<_> = attrs_named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok_or_report(parse_field_index(attr)))
             .collect();
         Some(Self {
@@ -297,6 +310,7 @@ impl<'a> Field<'a> {
             has_own_name: serde.rename.is_some(),
             stored,
             layout,
+            is_folded: indexes.iter().any(|options| options.ignore_case.is_some()),
             indexes,
             default: serde.default,
             skip_if: serde.skip_if,

@@ -32,6 +32,20 @@ use metadata_path;
 /// The schema version of a model with an upgrade.
 pub(crate) const SCHEMA_VERSION: &str = metadata_path!("schema_version");
 
+/// The folded texts of a document, by stored name of the text: see `model/folded.rs`.
+pub(crate) const FOLDED: &str = metadata_path!("folded");
+
+/// Returns the path of the folded form of a text.
+pub(crate) fn folded_path(stored: &str) -> String {
+    format!("{FOLDED}.{stored}")
+}
+
+/// Returns the path of the text with this folded form. Another path stays.
+pub(crate) fn text_of_folded(path: &str) -> &str {
+    let text = path.strip_prefix(FOLDED);
+    text.and_then(|text| text.strip_prefix('.')).unwrap_or(path)
+}
+
 /// Marks a document in memory as complete: all fields were read. Never stored.
 pub(crate) const COMPLETE: &str = metadata_path!("complete");
 

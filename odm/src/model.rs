@@ -4,6 +4,7 @@ pub(crate) mod decode;
 pub mod derive_support;
 pub mod document;
 pub(crate) mod edited;
+pub(crate) mod folded;
 pub mod hook;
 pub(crate) mod ids;
 pub mod json;

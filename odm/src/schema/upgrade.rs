@@ -18,6 +18,7 @@ use crate::{
     model::{
         decode,
         document::Document,
+        folded::replace_folded_texts,
         stored::{set_at, to_raw_value},
     },
     overflow::manifest::Manifest,
@@ -117,6 +118,7 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     let arrays = spilled_arrays(model, &document);
     upgrade(from, &mut document).map_err(naming_document)?;
     compute_document(model, &mut document).map_err(naming_document)?;
+    replace_folded_texts(model, &mut document);
     ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
     let mut id_parts = id_parts.iter();
     if let Some((field, _)) = id_parts.find(|(field, value)| document.get(field) != Some(value)) {

@@ -6,9 +6,7 @@ use odm::{
     ErrorKind,
     backend::{
         Recorder,
-        operation::{
-            Direction, DocumentChange, FindOperation, Operation, UpdateOperation,
-        },
+        operation::{Direction, DocumentChange, FindOperation, Operation, UpdateOperation},
     },
     bson::{Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     check::FindingKind,

@@ -171,7 +171,7 @@ struct Numbers {
     decimal: Decimal128,
     #[computed(summed - whole)]
     all: i64,
-    #[computed(x / b + 1 / sum(list.x / list.n), default = -7.5)]
+    #[computed(x / b + touch / sum(list.x / list.n), default = -7.5)]
     quotient: f64,
 }
 
