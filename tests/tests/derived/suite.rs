@@ -405,6 +405,14 @@ macro_rules! for_every_test {
                     failed_computations_write_nothing,
                     inexpressible_updates_use_a_transaction,
                 ]
+                ignore_case: [
+                    an_update_of_an_unknown_text_is_refused,
+                    an_upgrade_folds_texts,
+                    concurrent_inserts_of_one_text_conflict,
+                    texts_are_found_without_case_after_each_write,
+                    the_check_finds_and_the_repair_folds_texts,
+                    unique_texts_ignore_case,
+                ]
                 rollups: [
                     a_bulk_is_counted,
                     a_transaction_updates_rollups_atomically,
