@@ -40,7 +40,7 @@ pub(crate) struct Field<'a> {
     pub(crate) layout: Layout,
     pub(crate) indexes: Vec<IndexOptions>,
     /// Whether an index ignores the case of the text.
-    pub(crate) is_folded: bool,
+    pub(crate) is_caseless: bool,
     /// serde's `default`: stored documents may lack the field.
     pub(crate) default: Option<SerdeDefault>,
     /// serde's `skip_serializing_if`.
@@ -140,12 +140,12 @@ impl<'a> Model<'a> {
     }
 
     /// Marks the texts with an index that ignores case.
-    pub(crate) fn mark_folded(&mut self, indexes: &[IndexAttr]) {
+    pub(crate) fn mark_caseless(&mut self, indexes: &[IndexAttr]) {
         let keys = indexes.iter().flat_map(|index| &index.keys);
         for key in keys.filter(|key| key.ignore_case) {
             let mut fields = self.fields.iter_mut();
             if let Some(field) = fields.find(|field| key.path.first() == Some(field.ident)) {
-                field.is_folded = true;
+                field.is_caseless = true;
             }
         }
     }
@@ -310,7 +310,7 @@ impl<'a> Field<'a> {
             has_own_name: serde.rename.is_some(),
             stored,
             layout,
-            is_folded: indexes.iter().any(|options| options.ignore_case.is_some()),
+            is_caseless: indexes.iter().any(|options| options.ignore_case.is_some()),
             indexes,
             default: serde.default,
             skip_if: serde.skip_if,

@@ -10,7 +10,7 @@ pub use problem::{Problem, Violation};
 
 use crate::{
     language::query::encode_value,
-    metadata::text_of_folded,
+    metadata::text_of_caseless,
     model::document::Document,
     schema::{IndexReport, Model},
 };
@@ -593,8 +593,8 @@ fn with_unique_path(error: Error, scope: Option<&str>) -> Error {
         .flat_map(bson::Document::keys)
         .filter(|path| scope != Some(path));
     match (paths.next().cloned(), paths.next()) {
-        // An index that ignores case contains folded texts.
-        (Some(path), None) => error.with_path(text_of_folded(&path)),
+        // An index that ignores case contains caseless texts.
+        (Some(path), None) => error.with_path(text_of_caseless(&path)),
         _ => error,
     }
 }

@@ -1,10 +1,10 @@
 //! Models: the traits and types of documents, the conversion from and to BSON, validation and hooks.
 
+pub(crate) mod caseless;
 pub(crate) mod decode;
 pub mod derive_support;
 pub mod document;
 pub(crate) mod edited;
-pub(crate) mod folded;
 pub mod hook;
 pub(crate) mod ids;
 pub mod json;

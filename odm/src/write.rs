@@ -6,11 +6,11 @@
 
 mod arrays;
 mod bulk;
+mod caseless;
 mod computed;
 mod copies;
 mod delete_mode;
 mod explain;
-mod folded;
 pub(crate) mod footprint;
 mod maintainer;
 pub(crate) mod metadata_update;
@@ -59,7 +59,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::DocumentChange,
     error,
-    model::folded::add_folded_texts,
+    model::caseless::add_caseless_texts,
     pending::{
         background::{self, DEFAULT_FAN_OUTS},
         lease::Lease,
@@ -233,19 +233,19 @@ async fn narrow_filter(access: ModelAccess<'_>, filter: &mut RawDocumentBuf) -> 
     Ok(())
 }
 
-/// Adds the metadata of a new document: the schema version, and the folded texts.
+/// Adds the metadata of a new document: the schema version, and the caseless texts.
 fn add_insert_metadata(document: &mut RawDocumentBuf, model: &Model) -> Result<()> {
     upgrade::add_version(model, document)?;
-    add_folded_texts(model, document)
+    add_caseless_texts(model, document)
 }
 
-/// Adds managed fields to a change: increments the version, sets the modification time, and sets the folded texts.
+/// Adds managed fields to a change: increments the version, sets the modification time, and sets the caseless texts.
 pub(crate) fn add_managed_fields(change: &mut DocumentChange, model: &Model) -> Result<()> {
     // The typed language changes documents only by operators. A replacement without managed fields would break optimistic
     // locking.
     let update = match change {
         DocumentChange::Operators { update, .. } => update,
-        _ if model.version.is_none() && model.updated.is_none() && model.folded.is_empty() => {
+        _ if model.version.is_none() && model.updated.is_none() && model.caseless.is_empty() => {
             return Ok(());
         }
         _ => {
@@ -253,7 +253,7 @@ pub(crate) fn add_managed_fields(change: &mut DocumentChange, model: &Model) -> 
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     };
-    folded::add_folded_changes(model, update)?;
+    caseless::add_caseless_changes(model, update)?;
     if let Some(version) = model.version {
         *update = with_operator(update, "$inc", version, 1_i64.into())?;
     }

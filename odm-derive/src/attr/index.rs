@@ -30,7 +30,7 @@ pub(crate) struct IndexAttr {
 pub(crate) struct IndexKey {
     pub(crate) path: Vec<Ident>,
     pub(crate) direction: KeyDirection,
-    /// Whether the index contains the folded text: `ignore_case(path)`.
+    /// Whether the index contains the caseless text: `ignore_case(path)`.
     pub(crate) ignore_case: bool,
 }
 

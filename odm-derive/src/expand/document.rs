@@ -49,7 +49,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let mut container = ContainerAttrs::parse(ctxt, input, "document", DOCUMENT_SETTINGS);
     let mut model = Model::parse(ctxt, input, "Document", FieldPlace::Document)?;
     model.mark_managed(ctxt, &container.managed_fields);
-    model.mark_folded(&container.indexes);
+    model.mark_caseless(&container.indexes);
     if container.has_setting("id") {
         model.mark_id(ctxt, container.id.as_ref());
     }
@@ -86,7 +86,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.ensure_no_derived(ctxt, "the model of a variant");
         model.ensure_no_rollups(ctxt, "the model of a variant");
         model.ensure_no_computed(ctxt, "the model of a variant");
-        for field in model.fields.iter().filter(|field| field.is_folded) {
+        for field in model.fields.iter().filter(|field| field.is_caseless) {
             ctxt.error_at(
                 field.ident,
                 "the model of a variant cannot have an index that ignores case yet: remove `ignore_case`",
@@ -418,7 +418,7 @@ fn valid_indexes<'c>(
         }
         before.ensure_distinct(ctxt, &keys, options, at);
         ensure_indexable_keys(ctxt, model, &keys);
-        ensure_foldable_keys(ctxt, model, &keys);
+        ensure_caseless_keys(ctxt, model, &keys);
         if options.unique && !ensure_unique_index(ctxt, model, &keys, options) {
             rejected.push(options);
         }
@@ -437,8 +437,8 @@ fn valid_indexes<'c>(
     right
 }
 
-/// Reports texts whose folded form updates of the framework would not maintain.
-fn ensure_foldable_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[IndexKey]) {
+/// Reports texts whose caseless form updates of the framework would not maintain.
+fn ensure_caseless_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[IndexKey]) {
     for name in keys
         .iter()
         .filter(|key| key.ignore_case)
@@ -866,11 +866,11 @@ fn document_impl(
         .map(|copies| quote!(copies: #copies,));
     let computed = computed_fields.map(|fields| quote!(computed: #fields,));
     let rollups = model.rollup_members(private);
-    let folded = model.fields.iter().filter(|field| field.is_folded);
-    let folded = folded.map(|field| field.stored.to_token_stream());
-    let folded = wrap_nonempty(
-        &comma_separated(folded),
-        |stored| quote!(folded: &[#stored],),
+    let caseless = model.fields.iter().filter(|field| field.is_caseless);
+    let caseless = caseless.map(|field| field.stored.to_token_stream());
+    let caseless = wrap_nonempty(
+        &comma_separated(caseless),
+        |stored| quote!(caseless: &[#stored],),
     );
     let overflows = model.overflow_members(private);
     let spilled_counts = model.spilled_count_calls(&quote!(value), &quote!(raw));
@@ -970,7 +970,7 @@ fn document_impl(
                 #rollups
                 #overflows
                 #computed
-                #folded
+                #caseless
                 #tag
                 #shard_key
                 #semantic
@@ -1016,7 +1016,7 @@ pub(super) fn index_expression(
         };
         let steps = key.path.iter().map(|step| quote_spanned!(step.span()=> .#step()));
         let call = match is_unique && (!are_known || key.path.len() > 1) {
-            _ if key.ignore_case => quote!(folded_key),
+            _ if key.ignore_case => quote!(caseless_key),
             _ if ttl => quote!(index_date),
             true => quote!(unique_key),
             false => quote!(index_key),

@@ -210,8 +210,8 @@ impl<'a> EnumDocument<'a> {
                 ctxt.error_at(option, OPTIONS_AFTER_SEMICOLON);
                 return false;
             }
-            let mut folded = index.keys.iter().filter(|key| key.ignore_case);
-            if let Some(name) = folded.find_map(|key| key.path.first()) {
+            let mut caseless = index.keys.iter().filter(|key| key.ignore_case);
+            if let Some(name) = caseless.find_map(|key| key.path.first()) {
                 ctxt.error_at(
                     name,
                     "an index of an enum cannot ignore case yet: write the field without `ignore_case`",

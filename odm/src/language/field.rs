@@ -41,7 +41,7 @@ use crate::{
         Brackets, Expr, Filter, FilterNode, IntoFilter, IntoValue, Operand, Pattern, Root, Sort,
         element_match as at_element, encode_values, field_test,
     },
-    model::{document::Stored, folded::fold_text},
+    model::{caseless::without_case, document::Stored},
 };
 
 /// Roles: who writes a field, and when.
@@ -402,8 +402,8 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         S: Queryable,
     {
         let prefix = prefix.as_ref();
-        let folded = Pattern::prefix(&fold_text(prefix)).into_raw();
-        self.matches_folded("$regex", folded, Pattern::prefix(prefix))
+        let caseless = Pattern::prefix(&without_case(prefix)).into_raw();
+        self.matches_caseless("$regex", caseless, Pattern::prefix(prefix))
     }
 
     /// Matches if the text equals the given text, in upper or lower case. An index with `ignore_case` limits the search, and can
@@ -442,20 +442,25 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         S: Queryable,
     {
         let text = text.as_ref();
-        self.matches_folded("$eq", fold_text(text).into(), Pattern::exact(text))
+        self.matches_caseless("$eq", without_case(text).into(), Pattern::exact(text))
     }
 
-    /// Matches if the text matches the pattern without case. If the document stores the folded text, an index of the folded text
-    /// limits the search. The folded text alone would also match `ss` for `ß`.
-    fn matches_folded(&self, operator: &'static str, folded: RawBson, pattern: Pattern) -> Filter<M>
+    /// Matches if the text matches the pattern without case. If the document stores the caseless text, an index of the caseless text
+    /// limits the search. The caseless text alone would also match `ss` for `ß`.
+    fn matches_caseless(
+        &self,
+        operator: &'static str,
+        caseless: RawBson,
+        pattern: Pattern,
+    ) -> Filter<M>
     where
         T: Text,
         S: Queryable,
     {
         let filter = self.matches(pattern.ignore_case());
-        match self.path.folded_place() {
+        match self.path.caseless_place() {
             None => filter,
-            Some(place) => field_test(&place, operator, Ok(folded)) & filter,
+            Some(place) => field_test(&place, operator, Ok(caseless)) & filter,
         }
     }
 

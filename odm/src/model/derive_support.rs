@@ -19,7 +19,7 @@ use crate::{
         },
         query::{IntoFilter, IntoKey},
     },
-    metadata::{SCHEMA_VERSION, folded_path},
+    metadata::{SCHEMA_VERSION, caseless_path},
     model::{
         decode,
         document::{Document, Embedded, Stored, VariantOf, kind},
@@ -450,13 +450,13 @@ pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Di
     index_key(place, direction)
 }
 
-/// Returns a key of an index that ignores case: the folded text.
+/// Returns a key of an index that ignores case: the caseless text.
 #[doc(hidden)]
-pub fn folded_key<P: Place<Value: FoldedText>>(
+pub fn caseless_key<P: Place<Value: CaselessText>>(
     place: P,
     direction: Direction,
 ) -> (String, Direction) {
-    (folded_path(&place.path().to_string()), direction)
+    (caseless_path(&place.path().to_string()), direction)
 }
 
 /// The type of a text with an index that ignores case.
@@ -466,11 +466,11 @@ pub fn folded_key<P: Place<Value: FoldedText>>(
     label = "not a text",
     note = "`ignore_case` needs a `String` or an `Option<String>`"
 )]
-pub trait FoldedText {}
+pub trait CaselessText {}
 #[diagnostic::do_not_recommend]
-impl FoldedText for String {}
+impl CaselessText for String {}
 #[diagnostic::do_not_recommend]
-impl FoldedText for Option<String> {}
+impl CaselessText for Option<String> {}
 
 /// A path with exactly one value in every document.
 #[doc(hidden)]

@@ -65,7 +65,7 @@ pub struct Model {
     /// The computed fields, each after the computed fields that it uses.
     pub computed: &'static [ComputedField],
     /// The stored names of the texts with an index that ignores case.
-    pub folded: &'static [&'static str],
+    pub caseless: &'static [&'static str],
     /// The schema version of the model, 1 by default.
     pub schema_version: u32,
     /// The function that upgrades documents of older schema versions.
@@ -131,7 +131,7 @@ impl Model {
         rollups: &[],
         overflows: &[],
         computed: &[],
-        folded: &[],
+        caseless: &[],
         schema_version: 1,
         upgrade: None,
     };

@@ -30,7 +30,7 @@ use crate::{
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     language::query::{equal_to, single_field_document},
-    metadata::folded_path,
+    metadata::caseless_path,
     model::ids::one_of,
     schema::{ComputedField, Model},
     session::access::{Access, ModelAccess},
@@ -80,11 +80,11 @@ impl Maintainer for ComputedFields {
         };
         let fields = model.computed.iter().filter(|field| !is_rollup(field));
         let description = |field: &ComputedField| format!("{:?}", (field.computation)());
-        let folded = model.folded.iter();
-        let folded = folded.map(|field| (folded_path(field), "text without case".to_owned()));
+        let caseless = model.caseless.iter();
+        let caseless = caseless.map(|field| (caseless_path(field), "text without case".to_owned()));
         fields
             .map(|field| (field.stored.to_owned(), description(field)))
-            .chain(folded)
+            .chain(caseless)
             .collect()
     }
 }

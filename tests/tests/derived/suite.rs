@@ -407,10 +407,10 @@ macro_rules! for_every_test {
                 ]
                 ignore_case: [
                     an_update_of_an_unknown_text_is_refused,
-                    an_upgrade_folds_texts,
+                    an_upgrade_adds_caseless_texts,
                     concurrent_inserts_of_one_text_conflict,
                     texts_are_found_without_case_after_each_write,
-                    the_check_finds_and_the_repair_folds_texts,
+                    the_check_finds_and_the_repair_adds_caseless_texts,
                     unique_texts_ignore_case,
                 ]
                 rollups: [

@@ -1,4 +1,4 @@
-//! The check and the repair of computed fields and folded texts.
+//! The check and the repair of computed fields and caseless texts.
 
 use bson::{Bson, RawBson, RawBsonRef, RawDocumentBuf, doc};
 
@@ -8,8 +8,8 @@ use crate::{
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     language::query::{id_filter, same_bytes, single_field_document},
-    metadata::folded_path,
-    model::folded::fold_value,
+    metadata::caseless_path,
+    model::caseless::value_without_case,
     schema::{
         Model,
         computed::evaluate::{evaluate_field, with_field},
@@ -36,7 +36,7 @@ pub(crate) fn find_wrong_fields(
     model: &Model,
     stored: &RawDocumentBuf,
 ) -> Result<Vec<WrongComputedField>> {
-    if model.computed.is_empty() && model.folded.is_empty() {
+    if model.computed.is_empty() && model.caseless.is_empty() {
         return Ok(Vec::new());
     }
     let current = upgrade::upgrade_for_read(model, stored)?;
@@ -61,10 +61,10 @@ pub(crate) fn find_wrong_fields(
             expected,
         });
     }
-    for field in model.folded {
-        let path = folded_path(field);
+    for field in model.caseless {
+        let path = caseless_path(field);
         let document = parse_document(&current)?;
-        let expected = fold_value(document.get(field)).map_or(Bson::Null, Bson::String);
+        let expected = value_without_case(document.get(field)).map_or(Bson::Null, Bson::String);
         let actual = value_at(&document, &path).cloned().unwrap_or(Bson::Null);
         if actual != expected {
             findings.push(WrongComputedField {
@@ -94,9 +94,9 @@ pub(crate) async fn recompute_fields(
     actual: &Bson,
 ) -> Result<bool> {
     let model = access.model;
-    let mut folded = model.folded.iter();
-    if let Some(field) = folded.find(|field| folded_path(field) == path) {
-        return fold_again(access, document, field).await;
+    let mut caseless = model.caseless.iter();
+    if let Some(field) = caseless.find(|field| caseless_path(field) == path) {
+        return store_caseless_again(access, document, field).await;
     }
     let fields: Vec<_> = model.computed.iter().map(|field| field.stored).collect();
     let mut filter = id_filter(document);
@@ -116,9 +116,13 @@ pub(crate) async fn recompute_fields(
     Ok(result.modified > 0)
 }
 
-/// Stores the folded form of a text again. A concurrent write of the text stores the folded form by itself, so the update requires
+/// Stores the caseless form of a text again. A concurrent write of the text stores the caseless form by itself, so the update requires
 /// the text that was read.
-async fn fold_again(access: ModelAccess<'_>, document: &RawBson, field: &str) -> Result<bool> {
+async fn store_caseless_again(
+    access: ModelAccess<'_>,
+    document: &RawBson,
+    field: &str,
+) -> Result<bool> {
     let mut filter = id_filter(document);
     let find = access
         .find_matching(&filter)
@@ -134,11 +138,11 @@ async fn fold_again(access: ModelAccess<'_>, document: &RawBson, field: &str) ->
         field,
         equality_condition(text.unwrap_or(&Bson::Null))?,
     )?;
-    let path = folded_path(field);
-    let update = match fold_value(text) {
-        Some(folded) => doc! { "$set": { path: folded } },
+    let path = caseless_path(field);
+    let update = match value_without_case(text) {
+        Some(caseless) => doc! { "$set": { path: caseless } },
         None => doc! { "$unset": { path: "" } },
     };
-    let origin = Stage::COMPUTED.step("fold again");
+    let origin = Stage::COMPUTED.step("store the caseless text again");
     Ok(apply_update(access, MetadataUpdate::new(origin, filter, update)).await? > 0)
 }

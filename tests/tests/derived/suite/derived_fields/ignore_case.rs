@@ -1,4 +1,4 @@
-//! Indexes that ignore the case of texts: the folded texts follow each write, and serve filters and uniqueness.
+//! Indexes that ignore the case of texts: the caseless texts follow each write, and serve filters and uniqueness.
 
 use odm::{
     ErrorKind, Pattern,
@@ -106,7 +106,7 @@ pub async fn texts_are_found_without_case_after_each_write(fixture: Fixture) {
     .unwrap();
     assert_eq!(find_by_mail(&db, "jane@EXAMPLE.org").await, [1]);
     assert_eq!(find_by_mail(&db, "äRGER$.*").await, [2]);
-    // The folded form of `ß` is `ss`, and `ß` is not equal to `ss`.
+    // The caseless form of `ß` is `ss`, and `ß` is not equal to `ss`.
     assert_eq!(find_by_mail(&db, "STRAẞE").await, [3]);
     assert_eq!(find_by_mail(&db, "strasse").await, [0_i64; 0]);
     assert_eq!(find_by_mail(&db, "Kelvin").await, [4]);
@@ -115,13 +115,13 @@ pub async fn texts_are_found_without_case_after_each_write(fixture: Fixture) {
     let found = db.find::<User>();
     let found = found.filter(|u| u.mail().starts_with_ignore_case("JANE@"));
     let explain = found.clone().explain().await.unwrap();
-    assert_eq!(explain.indexes, ["_odm.folded.email_1"], "{explain:?}");
+    assert_eq!(explain.indexes, ["_odm.caseless.email_1"], "{explain:?}");
     assert!(explain.documents_examined <= 1, "{explain:?}");
     assert_eq!(found.one().await.unwrap().id, 1);
     let explain = db.find::<User>();
     let explain = explain.filter(|u| u.mail().eq_ignore_case("JANE@example.org"));
     let explain = explain.explain().await.unwrap();
-    assert_eq!(explain.indexes, ["_odm.folded.email_1"], "{explain:?}");
+    assert_eq!(explain.indexes, ["_odm.caseless.email_1"], "{explain:?}");
     let others = db.find::<User>();
     let others = others.filter(|u| !u.mail().starts_with_ignore_case("j"));
     assert_eq!(others.count().await.unwrap(), 3);
@@ -174,7 +174,7 @@ pub async fn unique_texts_ignore_case(fixture: Fixture) {
     for error in [inserted.unwrap_err(), updated.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::DuplicateKey, "{error}");
         assert_eq!(error.path(), Some("email"), "{error}");
-        assert_eq!(error.index(), Some("_odm.folded.email_1"));
+        assert_eq!(error.index(), Some("_odm.caseless.email_1"));
     }
     // A document without a nick is outside of the partial index.
     db.update::<User>(1).set(|u| u.nick(), "Red").await.unwrap();
@@ -233,7 +233,7 @@ pub async fn an_update_of_an_unknown_text_is_refused(fixture: Fixture) {
     assert_eq!(db.get::<User>(1).await.unwrap().alias.as_deref(), Some("x"));
 }
 
-pub async fn the_check_finds_and_the_repair_folds_texts(fixture: Fixture) {
+pub async fn the_check_finds_and_the_repair_adds_caseless_texts(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
     db.insert(user(1, "Jane")).await.unwrap();
     // A document of a program without the index.
@@ -243,7 +243,7 @@ pub async fn the_check_finds_and_the_repair_folds_texts(fixture: Fixture) {
         collection: "users".into(),
         filter: rawdoc! { "_id": 1_i64 },
         change: DocumentChange::operators(
-            rawdoc! { "$set": { "email": "Ann", "lower": "ann", "_odm.folded.nick": "x" } },
+            rawdoc! { "$set": { "email": "Ann", "lower": "ann", "_odm.caseless.nick": "x" } },
         ),
         multi: false,
         upsert: false,
@@ -252,7 +252,7 @@ pub async fn the_check_finds_and_the_repair_folds_texts(fixture: Fixture) {
     fixture.backend().update(change).await.unwrap();
     assert_eq!(
         db.backfills().await.unwrap()[0].fields,
-        ["_odm.folded.email", "_odm.folded.nick", "lower"]
+        ["_odm.caseless.email", "_odm.caseless.nick", "lower"]
     );
     let report = db.check().await.unwrap();
     let found = report.findings.iter().map(|finding| {
@@ -273,19 +273,19 @@ pub async fn the_check_finds_and_the_repair_folds_texts(fixture: Fixture) {
         [
             (
                 Bson::Int64(1),
-                "_odm.folded.email",
+                "_odm.caseless.email",
                 text("jane"),
                 Some(text("ann"))
             ),
             (
                 Bson::Int64(1),
-                "_odm.folded.nick",
+                "_odm.caseless.nick",
                 text("x"),
                 Some(Bson::Null)
             ),
             (
                 Bson::Int64(2),
-                "_odm.folded.email",
+                "_odm.caseless.email",
                 Bson::Null,
                 Some(text("joe"))
             ),
@@ -298,7 +298,7 @@ pub async fn the_check_finds_and_the_repair_folds_texts(fixture: Fixture) {
     assert_eq!(find_by_mail(&db, "ANN").await, [1]);
 }
 
-pub async fn an_upgrade_folds_texts(fixture: Fixture) {
+pub async fn an_upgrade_adds_caseless_texts(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
     for id in [1, 2] {
         let older = rawdoc! { "_id": id, "title": "BERN" };

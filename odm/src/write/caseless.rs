@@ -1,4 +1,4 @@
-//! Folded texts in updates: an update of a text with an index that ignores case also sets the folded text.
+//! Caseless texts in updates: an update of a text with an index that ignores case also sets the caseless text.
 
 use bson::RawDocumentBuf;
 
@@ -7,30 +7,32 @@ use super::{
     metadata_update::{parse_document, to_raw_document},
 };
 use crate::{
-    Error, ErrorKind, Result, error, metadata::folded_path, model::folded::fold_value,
+    Error, ErrorKind, Result, error, metadata::caseless_path, model::caseless::value_without_case,
     schema::Model,
 };
 
-/// Adds the folded texts of the written texts to an update.
+/// Adds the caseless texts of the written texts to an update.
 ///
 /// # Errors
 ///
 /// [`Unsupported`](ErrorKind::Unsupported) for an operator with a result that only the database knows.
-pub(super) fn add_folded_changes(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
-    let mut fields = model.folded.iter();
+pub(super) fn add_caseless_changes(model: &Model, update: &mut RawDocumentBuf) -> Result<()> {
+    let mut fields = model.caseless.iter();
     if !fields.any(|field| update_touches(update, field)) {
         return Ok(());
     }
     let parsed = parse_document(update)?;
     let mut changed = parsed.clone();
-    for field in model.folded {
+    for field in model.caseless {
         for change in parsed_changes(&parsed).filter(|change| change.touches(field)) {
-            let path = folded_path(field);
+            let path = caseless_path(field);
             match change.operator {
-                Operator::Set | Operator::SetOnInsert => match fold_value(Some(change.operand)) {
-                    Some(text) => put_operator(&mut changed, change.operator_name, &path, text),
-                    None => put_operator(&mut changed, "$unset", &path, ""),
-                },
+                Operator::Set | Operator::SetOnInsert => {
+                    match value_without_case(Some(change.operand)) {
+                        Some(text) => put_operator(&mut changed, change.operator_name, &path, text),
+                        None => put_operator(&mut changed, "$unset", &path, ""),
+                    }
+                }
                 Operator::Unset => put_operator(&mut changed, "$unset", &path, ""),
                 Operator::Rename
                 | Operator::Inc
