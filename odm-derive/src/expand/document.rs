@@ -550,10 +550,20 @@ fn ensure_unique_index(
 
 /// Reports a unique index over an option: an index stores `None` as null, so a second `None` is a duplicate.
 fn ensure_none_is_excluded(ctxt: &mut Ctxt, field: &Field<'_>, options: &IndexOptions) {
-    if options.partial.is_some() || (options.sparse && field.skip_if.is_some()) {
+    // A document without a text has no caseless text.
+    let ignores_case = options.ignore_case.is_some();
+    let is_left_out = options.sparse && (field.skip_if.is_some() || ignores_case);
+    if options.partial.is_some() || is_left_out {
         return;
     }
     let name = field.ident;
+    if ignores_case {
+        ctxt.error_at(
+            name,
+            "the second `None` would be a duplicate: leave out documents without a text, `#[index(unique, ignore_case, sparse)]`",
+        );
+        return;
+    }
     let Some(presence) = presence_condition(field) else {
         ctxt.error_at(
             name,

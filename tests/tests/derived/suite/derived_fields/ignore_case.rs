@@ -18,7 +18,7 @@ struct User {
     #[index(unique, ignore_case)]
     #[serde(rename = "email")]
     mail: String,
-    #[index(ignore_case, unique, partial = |u| u.nick().exists())]
+    #[index(ignore_case, unique, sparse)]
     nick: Option<String>,
     alias: Option<String>,
     /// The database computes the field, so an update of `mail` becomes a pipeline.
@@ -176,7 +176,7 @@ pub async fn unique_texts_ignore_case(fixture: Fixture) {
         assert_eq!(error.path(), Some("email"), "{error}");
         assert_eq!(error.index(), Some("_odm.caseless.email_1"));
     }
-    // A document without a nick is outside of the partial index.
+    // A document without a nick is outside of the sparse index.
     db.update::<User>(1).set(|u| u.nick(), "Red").await.unwrap();
     let error = db.update::<User>(2).set(|u| u.nick(), "red").await;
     assert!(error.unwrap_err().is_duplicate_key());
