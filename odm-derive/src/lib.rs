@@ -72,6 +72,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `sparse` | documents without the field are left out |
 /// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
 /// | `descending` | largest first, for an index of one field |
+/// | `ignore_case` | the text without case; serves `eq_ignore_case` and `starts_with_ignore_case`. In `index(…)`: `index(shop, ignore_case(name); unique)` |
 /// | `expire_after_seconds = N` | MongoDB deletes documents `N` seconds after the date in the field |
 /// | `name = "…"` | the name; by default derived from the fields |
 ///
