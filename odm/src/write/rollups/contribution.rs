@@ -319,7 +319,7 @@ fn has_value(value: &Bson) -> bool {
     match value {
         Bson::Null | Bson::Undefined => false,
         Bson::Double(number) => !number.is_nan(),
-        Bson::Decimal128(number) => number.to_string() != "NaN",
+        Bson::Decimal128(number) => !number.to_string().ends_with("NaN"),
         _ => true,
     }
 }
