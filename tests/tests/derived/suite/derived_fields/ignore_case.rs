@@ -136,7 +136,8 @@ pub async fn texts_are_found_without_case_after_each_write(fixture: Fixture) {
         .bulk()
         .add(db.insert(user(5, "Bulk")))
         .add(db.update::<User>(3).set(|u| u.mail(), "Bulk 3"));
-    bulk.await.unwrap().into_result().unwrap();
+    let report = bulk.await.unwrap().into_result().unwrap();
+    assert_eq!(report.inserted, 1);
     assert_eq!(find_by_mail(&db, "bULK 3").await, [3]);
     assert_eq!(find_by_mail(&db, "BULK").await, [5]);
     for (id, is_new) in [(6, true), (4, false)] {
