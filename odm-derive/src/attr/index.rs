@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt};
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, ExprClosure, Ident, LitInt, LitStr, Meta, Token,
@@ -126,7 +126,10 @@ impl Parse for IndexKey {
             let content;
             parenthesized!(content in input);
             let name = content.call(Ident::parse_any)?;
-            expect_end(&content, IGNORE_CASE_USAGE)?;
+            let rest: TokenStream = content.parse()?;
+            if !rest.is_empty() {
+                return Err(syn::Error::new_spanned(rest, IGNORE_CASE_FIELD));
+            }
             return Ok(Self {
                 path: vec![name],
                 direction,
@@ -233,6 +236,8 @@ const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending
      = \"…\"`";
 const INDEX_FIELDS_USAGE: &str = "an index needs fields: `index(host, -time)`";
 const IGNORE_CASE_USAGE: &str = "an index of several fields ignores the case of one text: write `index(tenant, ignore_case(mail); unique)`";
+const IGNORE_CASE_FIELD: &str =
+    "`ignore_case(…)` takes one field of the document: write `ignore_case(mail)`";
 const INDEX_PARTIAL_USAGE: &str = "`partial` needs a condition: `partial = |m| m.name().exists()`";
 const INDEX_EXPIRY_USAGE: &str = "`expire_after_seconds` must be an integer of at most 2147483647: `expire_after_seconds = 3600`";
 const INDEX_NAME_USAGE: &str = "the name of an index must be a string: `name = \"by_host\"`";
