@@ -27,7 +27,7 @@ pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{LinkAttr, OnDelete, no_links_message};
 pub(crate) use managed::{ManagedField, ManagedKind};
 pub(crate) use overflow::{OrderAttr, OverflowAttr};
-pub(crate) use rollup::{RollupAttr, RollupKind};
+pub(crate) use rollup::{Extreme, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, RollupKind};
 pub(crate) use serde::{SerdeContainer, SerdeDefault, SerdeField, SerdeVariant};
 use setting::{SeenSettings, expect_end, expect_flag, parse_value, parse_value_with};
 pub(crate) use shard_key::{ShardField, parse_shard_key};

@@ -58,7 +58,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(inverse = field, on_delete = …)]` | additionally, the target stores the inverse, [see below](#two-way-links) |
 /// | `#[reference(inverse_of = field)]` | the inverse: an `Option<Ref>`, with `max = N` a `Vec<Ref>`, or with `overflow(…)` an `Overflow<Ref>` |
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that fan-outs keep up to date, [see below](#copies-and-snapshots); with `sync` or `background` |
-/// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[latest(…)]` | a rollup of child documents, [see below](#counts-sums-and-the-latest) |
+/// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[avg(…)]`, `#[min(…)]`, `#[max(…)]`, `#[latest(…)]` | a rollup of child documents, [see below](#counts-sums-and-the-latest) |
 /// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is set once; with `origin`, the framework also stores the source and the time |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
@@ -72,6 +72,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `sparse` | documents without the field are left out |
 /// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
 /// | `descending` | largest first, for an index of one field |
+/// | `ignore_case` | the text without case; serves `eq_ignore_case` and `starts_with_ignore_case`. In `index(…)`: `index(shop, ignore_case(name); unique)` |
 /// | `expire_after_seconds = N` | MongoDB deletes documents `N` seconds after the date in the field |
 /// | `name = "…"` | the name; by default derived from the fields |
 ///
@@ -187,19 +188,23 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Computed fields
 ///
-/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64` or `Decimal128`. A formula consists of
-/// fields, including fields of embedded structs, of numbers, `+`, `-`, `*`, and of
+/// `#[computed(…)]` is a function of other fields of the document, of type `i64`, `f64`, `Decimal128` or `String`. A formula
+/// consists of fields, including fields of embedded structs, of numbers, texts, `+`, `-`, `*`, `/`, and of
 ///
 /// | function | result |
 /// |---|---|
 /// | `sum(a, b)` | `a + b` |
 /// | `sum(lines.price * lines.quantity)` | the sum over the elements of the array `lines` |
 /// | `len(lines)` | the number of elements of an array, or of keys of a map |
+/// | `lower(name)` | the text with the letters A to Z in lower case |
+/// | `trim(name)` | the text without white space at both ends |
+/// | `concat(first, " ", last)` | the texts in sequence |
 ///
-/// A missing value or null counts as 0. The field is computed at the insert and with every typed update, in the same atomic
+/// A quotient is an `f64`, and needs the value of the field for a zero divisor: `#[computed(stars / reviews, default = 0.0)]`.
+/// A missing value or null counts as 0, or as an empty text. The field is computed at the insert and with every typed update, in the same atomic
 /// operation. A computed field has no setter, is missing in the insert struct, and a `save` that changes the field is an error of
 /// kind `Invalid`. A write with a result outside of the range of `i64` is an error of kind `Invalid` too. A formula can use
-/// snapshots and other computed fields, but no copies, because fan-outs change copies. Embedded structs and variants cannot have
+/// snapshots, rollups and other computed fields, but no copies, because fan-outs change copies. Embedded structs and variants cannot have
 /// computed fields yet. The book, `book/src/computed.md`, lists the updates that need a transaction.
 ///
 /// # Counts, sums and the latest
@@ -210,13 +215,17 @@ use syn::{DeriveInput, parse_macro_input};
 /// |---|---|---|
 /// | `#[count(of = Comment::post)]` | `i64` | the number of children |
 /// | `#[sum(of = Comment::post, value = likes)]` | `i64` | the sum of an integer field |
+/// | `#[avg(of = Comment::post, value = likes)]` | `Option<f64>` | the average of an integer field; `None` without children |
+/// | `#[min(of = Comment::post, value = at)]` | `Option` of the type of the field | the smallest value of a field; `None` without children |
+/// | `#[max(of = Comment::post, value = at)]` | `Option` of the type of the field | the greatest value of a field; `None` without children |
 /// | `#[latest(10, of = Comment::post, by = at)]` | `Vec<Excerpt>` | the ten children with the greatest values of a field, in descending order |
 ///
 /// `of` names the child model and its reference to the parent: a `Ref`, an `Option` of a `Ref`, or a `Vec`.
 /// `when(is_shown = true)` restricts the rollup to children with these values. An element of `latest` is an embedded struct with
 /// some fields of the child model, with equal names and types: `#[embedded(of = Comment)]`.
 ///
-/// A new parent starts with 0 or an empty array, unless children exist already. Rollups are up to date before a write of a child
+/// A new parent starts with 0, `None` or an empty array, unless children exist already. A document that is older than the
+/// declaration reads as if the parent had no children, until `Database::repair` has filled the field. Rollups are up to date before a write of a child
 /// returns. Rollups have no setter, are missing in the insert struct, and a `save` that changes a rollup is an error of kind
 /// `Invalid`. The book, `book/src/rollups.md`, describes guarantees and costs.
 ///
@@ -331,6 +340,9 @@ use syn::{DeriveInput, parse_macro_input};
         snapshot,
         count,
         sum,
+        avg,
+        min,
+        max,
         latest,
         computed
     )
@@ -396,6 +408,9 @@ pub fn document(input: TokenStream) -> TokenStream {
         snapshot,
         count,
         sum,
+        avg,
+        min,
+        max,
         latest,
         computed
     )

@@ -8,9 +8,9 @@ use syn::{
 
 use crate::{
     attr::{
-        ComputedAttr, DerivedValue, FieldRules, IndexOptions, Layout, LinkAttr, ManagedField,
-        ManagedKind, RollupAttr, SerdeContainer, SerdeDefault, SerdeField, attrs_named,
-        parse_field_index,
+        ComputedAttr, DerivedValue, FieldRules, IndexAttr, IndexOptions, Layout, LinkAttr,
+        ManagedField, ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr,
+        SerdeContainer, SerdeDefault, SerdeField, attrs_named, parse_field_index,
     },
     ctxt::Ctxt,
     expand::mentions_ident,
@@ -39,6 +39,8 @@ pub(crate) struct Field<'a> {
     pub(crate) stored: String,
     pub(crate) layout: Layout,
     pub(crate) indexes: Vec<IndexOptions>,
+    /// Whether an index ignores the case of the text.
+    pub(crate) is_caseless: bool,
     /// serde's `default`: stored documents may lack the field.
     pub(crate) default: Option<SerdeDefault>,
     /// serde's `skip_serializing_if`.
@@ -137,6 +139,17 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// Marks the texts with an index that ignores case.
+    pub(crate) fn mark_caseless(&mut self, indexes: &[IndexAttr]) {
+        let keys = indexes.iter().flat_map(|index| &index.keys);
+        for key in keys.filter(|key| key.ignore_case) {
+            let mut fields = self.fields.iter_mut();
+            if let Some(field) = fields.find(|field| key.path.first() == Some(field.ident)) {
+                field.is_caseless = true;
+            }
+        }
+    }
+
     /// Returns the field with this Rust name.
     pub(crate) fn field_named(&self, name: &Ident) -> Option<&Field<'a>> {
         self.fields.iter().find(|field| field.ident == name)
@@ -184,12 +197,10 @@ impl<'a> Field<'a> {
                 "index",
                 "denormalize",
                 "snapshot",
-                "count",
-                "sum",
-                "latest",
                 "computed",
             ]
             .iter()
+            .chain(&ROLLUP_ATTRIBUTES)
             .flat_map(|name| attrs_named(&field.attrs, name))
             {
                 ctxt.error_at(
@@ -274,8 +285,7 @@ impl<'a> Field<'a> {
             }
         };
         if let (Some(_), Some(_)) = (&rollup, &derived) {
-            ctxt.error_at(ident, "a field can have only one of `#[count]`, `#[sum]`, `#[latest]`, `#[denormalize]` and \
-                 `#[snapshot]`");
+            ctxt.error_at(ident, ONE_DERIVED_VALUE);
         }
         let computed = match place {
             FieldPlace::Document => ComputedAttr::parse(ctxt, &field.attrs),
@@ -288,7 +298,7 @@ impl<'a> Field<'a> {
                 None
             }
         };
-        let indexes = attrs_named(&field.attrs, "index")
+        let indexes: Vec<_> = attrs_named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok_or_report(parse_field_index(attr)))
             .collect();
         Some(Self {
@@ -300,6 +310,7 @@ impl<'a> Field<'a> {
             has_own_name: serde.rename.is_some(),
             stored,
             layout,
+            is_caseless: indexes.iter().any(|options| options.ignore_case.is_some()),
             indexes,
             default: serde.default,
             skip_if: serde.skip_if,

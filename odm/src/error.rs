@@ -10,6 +10,7 @@ pub use problem::{Problem, Violation};
 
 use crate::{
     language::query::encode_value,
+    metadata::text_of_caseless,
     model::document::Document,
     schema::{IndexReport, Model},
 };
@@ -592,7 +593,8 @@ fn with_unique_path(error: Error, scope: Option<&str>) -> Error {
         .flat_map(bson::Document::keys)
         .filter(|path| scope != Some(path));
     match (paths.next().cloned(), paths.next()) {
-        (Some(path), None) => error.with_path(path),
+        // An index that ignores case contains caseless texts.
+        (Some(path), None) => error.with_path(text_of_caseless(&path)),
         _ => error,
     }
 }

@@ -32,6 +32,20 @@ use metadata_path;
 /// The schema version of a model with an upgrade.
 pub(crate) const SCHEMA_VERSION: &str = metadata_path!("schema_version");
 
+/// The caseless texts of a document, by stored name of the text: see `model/caseless.rs`.
+pub(crate) const CASELESS: &str = metadata_path!("caseless");
+
+/// Returns the path of the caseless form of a text.
+pub(crate) fn caseless_path(stored: &str) -> String {
+    format!("{CASELESS}.{stored}")
+}
+
+/// Returns the path of the text with this caseless form. Another path stays.
+pub(crate) fn text_of_caseless(path: &str) -> &str {
+    let text = path.strip_prefix(CASELESS);
+    text.and_then(|text| text.strip_prefix('.')).unwrap_or(path)
+}
+
 /// Marks a document in memory as complete: all fields were read. Never stored.
 pub(crate) const COMPLETE: &str = metadata_path!("complete");
 

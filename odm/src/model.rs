@@ -1,5 +1,6 @@
 //! Models: the traits and types of documents, the conversion from and to BSON, validation and hooks.
 
+pub(crate) mod caseless;
 pub(crate) mod decode;
 pub mod derive_support;
 pub mod document;

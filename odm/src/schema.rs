@@ -13,9 +13,10 @@ pub(crate) mod upgrade;
 
 pub(crate) use computed::ComputedInput;
 pub use computed::{
-    Computation, ComputedField, ComputedFrom, ComputedValue, CountsIn, FieldsOfElement, HasLength,
-    NumberKind, SingleValue, SummableArray, Term, element_fields_at, ensure_counts, ensure_length,
-    ensure_literal_counts,
+    Computation, ComputationKind, ComputedField, ComputedFrom, ComputedValue, CountsIn,
+    FieldsOfElement, HasLength, NumberValue, QuotientValue, SingleValue, SummableArray, Term,
+    TextValue, element_fields_at, ensure_counts, ensure_divides, ensure_length,
+    ensure_literal_counts, ensure_number, ensure_text,
 };
 pub use copy::{
     CopiedField, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference, TypeCopies,
@@ -36,10 +37,12 @@ pub use overflow::{
     ElementOrder, OverflowField, SpillableArray, chunk_collections_are_unique, element_fields,
     ensure_sorts_by, ensure_spills_references, spills_plain_elements, spills_references,
 };
+pub(crate) use rollup::ChildList;
 pub use rollup::{
-    CountedBy, CounterValue, ExcerptArray, ExcerptOf, Rollup, RollupKind, SameType, SeesParent,
-    StableRole, SummableValue, ensure_counted_by, ensure_counter, ensure_ranked,
-    ensure_sees_parent, ensure_summable, excerpt_source, rollup_condition,
+    AverageValue, CountedBy, CounterValue, ExcerptArray, ExcerptOf, ExtremeOf, Rollup, RollupKind,
+    SameType, SeesParent, StableRole, SummableValue, ensure_average, ensure_counted_by,
+    ensure_counter, ensure_extreme, ensure_ranked, ensure_sees_parent, ensure_summable,
+    excerpt_source, rollup_condition,
 };
 pub use sync::{FailedIndex, IndexReport, SyncIndexes};
 pub use upgrade::{UpgradeAll, UpgradeFn, UpgradeReport};

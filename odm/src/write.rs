@@ -6,6 +6,7 @@
 
 mod arrays;
 mod bulk;
+mod caseless;
 mod computed;
 mod copies;
 mod delete_mode;
@@ -58,6 +59,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::DocumentChange,
     error,
+    model::caseless::add_caseless_texts,
     pending::{
         background::{self, DEFAULT_FAN_OUTS},
         lease::Lease,
@@ -231,18 +233,27 @@ async fn narrow_filter(access: ModelAccess<'_>, filter: &mut RawDocumentBuf) -> 
     Ok(())
 }
 
-/// Adds managed fields to a change: increments the version, and sets the modification time.
+/// Adds the metadata of a new document: the schema version, and the caseless texts.
+fn add_insert_metadata(document: &mut RawDocumentBuf, model: &Model) -> Result<()> {
+    upgrade::add_version(model, document)?;
+    add_caseless_texts(model, document)
+}
+
+/// Adds managed fields to a change: increments the version, sets the modification time, and sets the caseless texts.
 pub(crate) fn add_managed_fields(change: &mut DocumentChange, model: &Model) -> Result<()> {
     // The typed language changes documents only by operators. A replacement without managed fields would break optimistic
     // locking.
     let update = match change {
         DocumentChange::Operators { update, .. } => update,
-        _ if model.version.is_none() && model.updated.is_none() => return Ok(()),
+        _ if model.version.is_none() && model.updated.is_none() && model.caseless.is_empty() => {
+            return Ok(());
+        }
         _ => {
             let message = "a replacement cannot maintain managed fields such as `version` and `updated_at`, and nothing was written: use update operators";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
     };
+    caseless::add_caseless_changes(model, update)?;
     if let Some(version) = model.version {
         *update = with_operator(update, "$inc", version, 1_i64.into())?;
     }

@@ -3,6 +3,7 @@
 //!
 //! The clock stands still while a task can run. So the next operation is picked only after every task waits.
 
+mod averages;
 mod cleared_copies;
 mod copies;
 mod copies_and_rollups;
@@ -36,6 +37,7 @@ use odm::{
 use order::{AllOrders, NextEvent, PausedFirst, RandomOrder, ScheduleOrder};
 use tokio::{sync::oneshot, task::JoinHandle};
 
+pub use averages::{Averages, SmallAverages};
 pub use cleared_copies::ClearedCopies;
 pub use copies::{Copies, SmallCopies};
 pub use copies_and_rollups::{CopiesAndRollups, SmallCopiesAndRollups};

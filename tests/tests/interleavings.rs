@@ -1,13 +1,14 @@
 //! Tests of concurrent writes under a scheduler that picks the order of every operation.
 
 use odm_tests::schedule::{
-    BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies, CopiesAndRollups,
-    ExistingArraySpill, FewOverflowInverses, InlinesArray, JointInserts, LateDeletion, LateInsert,
-    LateInserts, LateJointInsert, LateReading, LateReferenceInsert, LateSpill, ManyToManyOverflows,
-    OrderedOverflows, OverflowDeleteRules, OverflowInverses, Overflows, ReinsertedAfterDelete,
-    ReinsertedChild, ReturningParent, Rollups, Sabotage, Schedule, SearchesDuringFold, SmallCopies,
-    SmallCopiesAndRollups, SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows,
-    SmallRollups, SmallTwoOverflowArrays, TimelyJointInserts, TwoOverflowArrays,
+    Averages, BriefInsert, Case, ClearedCopies, ConcurrentSets, ConcurrentSpills, Copies,
+    CopiesAndRollups, ExistingArraySpill, FewOverflowInverses, InlinesArray, JointInserts,
+    LateDeletion, LateInsert, LateInserts, LateJointInsert, LateReading, LateReferenceInsert,
+    LateSpill, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules, OverflowInverses,
+    Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups, Sabotage,
+    Schedule, SearchesDuringFold, SmallAverages, SmallCopies, SmallCopiesAndRollups,
+    SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows, SmallRollups,
+    SmallTwoOverflowArrays, TimelyJointInserts, TwoOverflowArrays,
 };
 
 /// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 50.
@@ -173,6 +174,23 @@ fn rollups_are_exact_in_every_order() {
 #[test]
 fn rollups_ignore_contributions_of_deleted_children() {
     run_every_order(&ReinsertedChild, 2);
+}
+
+/// Averages, minimums, maximums and a computed field of rollups, also with all orders of at most two interruptions.
+#[test]
+fn averages_and_extremes_are_exact() {
+    for transactions in [false, true] {
+        let wrong = first_failure(&Averages, schedules_per_test(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+    run_every_order(&SmallAverages, 2);
+}
+
+/// Without the version guard, a late update of a parent leaves a wrong minimum.
+#[test]
+fn the_version_guard_of_extremes_is_needed() {
+    let wrong = first_failure(&Averages, 5_000, false, Some(Sabotage::RollupVersion));
+    assert!(wrong.is_some(), "no schedule fails without the guard");
 }
 
 /// The parent of the rollup is also the source of the copy.

@@ -1,8 +1,8 @@
-//! Computed fields: `#[computed(sum(lines.price * lines.quantity))]`.
+//! Computed fields: `#[computed(sum(lines.price * lines.quantity))]`, `#[computed(lower(name))]`.
 
 use quote::ToTokens;
 use syn::{
-    Attribute, BinOp, Expr, ExprCall, Ident, Lit, LitFloat, LitInt, Member, Path, UnOp,
+    Attribute, BinOp, Expr, ExprCall, Ident, Lit, LitFloat, LitInt, LitStr, Member, Path, UnOp,
     punctuated::Punctuated,
 };
 
@@ -14,22 +14,31 @@ pub(crate) struct ComputedAttr {
     /// The path of the attribute, for error messages.
     pub(crate) path: Path,
     pub(crate) formula: Formula,
+    /// The value of the field if a divisor is 0. Always present if the formula divides.
+    pub(crate) default: Option<Formula>,
 }
 
 /// The formula of a computed field.
 pub(crate) enum Formula {
-    /// The number at a path: `price`, `lines.price`.
+    /// The value at a path: `price`, `lines.price`.
     Value(Vec<Ident>),
     Whole(LitInt),
     Float(LitFloat),
+    Text(LitStr),
     /// `len(lines)`.
     Len(Vec<Ident>),
-    /// `a + b`, `a - b`, `a * b`.
+    /// `a + b`, `a - b`, `a * b`, `a / b`.
     Binary(ArithmeticOp, Box<[Formula; 2]>),
     /// `-a`.
     Negative(Box<Formula>),
     /// `sum(a, b)`: adds the terms, where a term inside an array is summed over its elements.
     Sum(Vec<Formula>),
+    /// `lower(a)`.
+    Lower(Box<Formula>),
+    /// `trim(a)`.
+    Trim(Box<Formula>),
+    /// `concat(a, b)`.
+    Concat(Vec<Formula>),
 }
 
 #[derive(Clone, Copy)]
@@ -37,10 +46,12 @@ pub(crate) enum ArithmeticOp {
     Add,
     Subtract,
     Multiply,
+    Divide,
 }
 
-const FORMULA_SYNTAX: &str =
-    "a formula consists of fields, numbers, `+`, `-`, `*`, `sum(…)` and `len(…)`";
+const FORMULA_SYNTAX: &str = "a formula consists of fields, numbers, `+`, `-`, `*`, `/`, `sum(…)` and `len(…)`, or of texts, `lower(…)`, `trim(…)` and `concat(…)`";
+
+const DEFAULT_USAGE: &str = "`default` needs a number, the value of the field if a divisor is 0: `#[computed(stars / reviews, default = 0.0)]`";
 
 impl ComputedAttr {
     /// Parses the `#[computed(…)]` attribute of a field.
@@ -71,16 +82,28 @@ impl ComputedAttr {
             .ok_or_report(parsed.map_err(|error| syn::Error::new(error.span(), FORMULA_SYNTAX)))?;
         let mut all = all.iter();
         let expression = all.next()?;
-        if let Some(second) = all.next() {
-            ctxt.error_at(
-                second,
-                "a computed field has only one formula: write `sum(a, b)` or `a + b`",
-            );
+        let second = all.next();
+        let default = second.map(parse_default);
+        let default = ctxt.ok_or_report(default.transpose())?;
+        if let Some(third) = all.next() {
+            ctxt.error_at(third, ONE_FORMULA);
             return None;
+        }
+        let formula = ctxt.ok_or_report(parse_formula(expression))?;
+        match (formula.divides(), second) {
+            (true, None) => ctxt.error_at(
+                expression,
+                "missing value for a zero divisor: write `#[computed(a / b, default = 0.0)]`",
+            ),
+            (false, Some(second)) => {
+                ctxt.error_at(second, "the formula has no division: remove `default`");
+            }
+            _ => {}
         }
         Some(Self {
             path: attr.path().clone(),
-            formula: ctxt.ok_or_report(parse_formula(expression))?,
+            formula,
+            default,
         })
     }
 
@@ -103,11 +126,26 @@ impl Formula {
     pub(crate) fn field_paths(&self) -> Vec<&[Ident]> {
         match self {
             Self::Value(place) | Self::Len(place) => vec![place],
-            Self::Whole(_) | Self::Float(_) => Vec::new(),
-            Self::Binary(_, both) => both.iter().flat_map(Self::field_paths).collect(),
-            Self::Negative(operand) => operand.field_paths(),
-            Self::Sum(all) => all.iter().flat_map(Self::field_paths).collect(),
+            Self::Whole(_) | Self::Float(_) | Self::Text(_) => Vec::new(),
+            _ => self.operands().iter().flat_map(Self::field_paths).collect(),
         }
+    }
+
+    /// Returns the formulas that this formula combines.
+    pub(crate) fn operands(&self) -> &[Self] {
+        match self {
+            Self::Value(_) | Self::Len(_) | Self::Whole(_) | Self::Float(_) | Self::Text(_) => &[],
+            Self::Binary(_, both) => &**both,
+            Self::Negative(operand) | Self::Lower(operand) | Self::Trim(operand) => {
+                std::slice::from_ref(operand)
+            }
+            Self::Sum(all) | Self::Concat(all) => all,
+        }
+    }
+
+    fn divides(&self) -> bool {
+        matches!(self, Self::Binary(ArithmeticOp::Divide, _))
+            || self.operands().iter().any(Self::divides)
     }
 }
 
@@ -120,12 +158,7 @@ fn parse_formula(expression: &Expr) -> syn::Result<Formula> {
                 BinOp::Add(_) => ArithmeticOp::Add,
                 BinOp::Sub(_) => ArithmeticOp::Subtract,
                 BinOp::Mul(_) => ArithmeticOp::Multiply,
-                BinOp::Div(_) => {
-                    return Err(error_at(
-                        binary.op,
-                        "a formula cannot divide, because a zero would make every write fail: divide after reading",
-                    ));
-                }
+                BinOp::Div(_) => ArithmeticOp::Divide,
                 _ => return Err(error_at(binary.op, FORMULA_SYNTAX)),
             };
             let both = [parse_formula(&binary.left)?, parse_formula(&binary.right)?];
@@ -143,6 +176,7 @@ fn parse_formula(expression: &Expr) -> syn::Result<Formula> {
                 Ok(Formula::Whole(number.clone()))
             }
             Lit::Float(number) => Ok(Formula::Float(number.clone())),
+            Lit::Str(text) => Ok(Formula::Text(text.clone())),
             other => Err(error_at(other, FORMULA_SYNTAX)),
         },
         Expr::Path(_) | Expr::Field(_) => Ok(Formula::Value(parse_field_path(expression)?)),
@@ -151,7 +185,28 @@ fn parse_formula(expression: &Expr) -> syn::Result<Formula> {
     }
 }
 
-/// Parses `sum(…)` and `len(…)`.
+const ONE_FORMULA: &str = "a computed field has only one formula: write `sum(a, b)` or `a + b`";
+
+/// Parses `default = 0.0`.
+fn parse_default(setting: &Expr) -> syn::Result<Formula> {
+    let Expr::Assign(assign) = setting else {
+        return Err(error_at(setting, ONE_FORMULA));
+    };
+    if !matches!(&*assign.left, Expr::Path(path) if path.path.is_ident("default")) {
+        return Err(error_at(&assign.left, DEFAULT_USAGE));
+    }
+    let number = parse_formula(&assign.right)?;
+    let literal = match &number {
+        Formula::Negative(operand) => operand,
+        number => number,
+    };
+    match literal {
+        Formula::Whole(_) | Formula::Float(_) => Ok(number),
+        _ => Err(error_at(&assign.right, DEFAULT_USAGE)),
+    }
+}
+
+/// Parses the function calls of a formula.
 fn parse_call(call: &ExprCall) -> syn::Result<Formula> {
     let name = match &*call.func {
         Expr::Path(path) => path.path.get_ident().map(ToString::to_string),
@@ -161,6 +216,20 @@ fn parse_call(call: &ExprCall) -> syn::Result<Formula> {
         (Some("sum" | "len"), 0) => Err(error_at(
             call,
             "missing argument: write `sum(lines.price)` or `len(lines)`",
+        )),
+        (Some("lower" | "trim" | "concat"), 0) => Err(error_at(
+            call,
+            "missing argument: write `lower(name)`, `trim(name)` or `concat(first, last)`",
+        )),
+        (Some("concat"), _) => {
+            let all = call.args.iter().map(parse_formula);
+            Ok(Formula::Concat(all.collect::<syn::Result<_>>()?))
+        }
+        (Some("lower"), 1) => Ok(Formula::Lower(Box::new(parse_formula(&call.args[0])?))),
+        (Some("trim"), 1) => Ok(Formula::Trim(Box::new(parse_formula(&call.args[0])?))),
+        (Some("lower" | "trim"), _) => Err(error_at(
+            &call.args[1],
+            "the function takes one text: write `lower(concat(first, last))`",
         )),
         (Some("sum"), _) => {
             let all = call.args.iter().map(parse_formula);

@@ -2,12 +2,13 @@
 
 use std::{collections::HashSet, fmt};
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, ExprClosure, Ident, LitInt, LitStr, Meta, Token,
     ext::IdentExt,
     meta::ParseNestedMeta,
+    parenthesized,
     parse::{Parse, ParseStream},
 };
 
@@ -29,6 +30,8 @@ pub(crate) struct IndexAttr {
 pub(crate) struct IndexKey {
     pub(crate) path: Vec<Ident>,
     pub(crate) direction: KeyDirection,
+    /// Whether the index contains the caseless text: `ignore_case(path)`.
+    pub(crate) ignore_case: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,13 +46,14 @@ pub(crate) struct IndexOptions {
     pub(crate) unique: bool,
     pub(crate) sparse: bool,
     pub(crate) descending: Option<Ident>,
+    pub(crate) ignore_case: Option<Ident>,
     pub(crate) partial: Option<ExprClosure>,
     pub(crate) expire_after_seconds: Option<LitInt>,
     pub(crate) name: Option<LitStr>,
 }
 
 /// The options without a value.
-const FLAGS: [&str; 3] = ["unique", "sparse", "descending"];
+const FLAGS: [&str; 4] = ["unique", "sparse", "descending", "ignore_case"];
 
 pub(crate) const OPTIONS_AFTER_SEMICOLON: &str =
     "the options of an index follow a semicolon: `index(host, -time; unique)`";
@@ -94,6 +98,9 @@ fn parse_index(content: ParseStream<'_>) -> syn::Result<IndexAttr> {
             "`descending` is for an index of one field: write `-time` in `index(…)`",
         ));
     }
+    if let Some(ignore_case) = &options.ignore_case {
+        return Err(syn::Error::new_spanned(ignore_case, IGNORE_CASE_USAGE));
+    }
     if keys.len() > 1
         && let Some(seconds) = &options.expire_after_seconds
     {
@@ -112,6 +119,23 @@ impl Parse for IndexKey {
         } else {
             KeyDirection::Ascending
         };
+        let ignore_case =
+            input.fork().call(Ident::parse_any)? == "ignore_case" && input.peek2(syn::token::Paren);
+        if ignore_case {
+            input.call(Ident::parse_any)?;
+            let content;
+            parenthesized!(content in input);
+            let name = content.call(Ident::parse_any)?;
+            let rest: TokenStream = content.parse()?;
+            if !rest.is_empty() {
+                return Err(syn::Error::new_spanned(rest, IGNORE_CASE_FIELD));
+            }
+            return Ok(Self {
+                path: vec![name],
+                direction,
+                ignore_case,
+            });
+        }
         let mut path = vec![input.call(Ident::parse_any)?];
         while input.parse::<Option<Token![.]>>()?.is_some() {
             path.push(input.call(Ident::parse_any)?);
@@ -119,7 +143,11 @@ impl Parse for IndexKey {
         if input.peek(Token![=]) || input.peek(syn::token::Paren) {
             return Err(input.error(OPTIONS_AFTER_SEMICOLON));
         }
-        Ok(Self { path, direction })
+        Ok(Self {
+            path,
+            direction,
+            ignore_case,
+        })
     }
 }
 
@@ -198,14 +226,18 @@ const INDEX_OPTIONS: &[&str] = &[
     "unique",
     "sparse",
     "descending",
+    "ignore_case",
     "partial",
     "expire_after_seconds",
     "name",
 ];
 
-const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending`, `partial = |m| …`, `expire_after_seconds = N` and `name \
+const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending`, `ignore_case`, `partial = |m| …`, `expire_after_seconds = N` and `name \
      = \"…\"`";
 const INDEX_FIELDS_USAGE: &str = "an index needs fields: `index(host, -time)`";
+const IGNORE_CASE_USAGE: &str = "an index of several fields ignores the case of one text: write `index(tenant, ignore_case(mail); unique)`";
+const IGNORE_CASE_FIELD: &str =
+    "`ignore_case(…)` takes one field of the document: write `ignore_case(mail)`";
 const INDEX_PARTIAL_USAGE: &str = "`partial` needs a condition: `partial = |m| m.name().exists()`";
 const INDEX_EXPIRY_USAGE: &str = "`expire_after_seconds` must be an integer of at most 2147483647: `expire_after_seconds = 3600`";
 const INDEX_NAME_USAGE: &str = "the name of an index must be a string: `name = \"by_host\"`";
@@ -217,12 +249,14 @@ impl IndexOptions {
             .map_err(|error| syn::Error::new(error.span(), ACCEPTED_OPTIONS))?;
         seen.ensure_new(&name)?;
         match name.to_string().as_str() {
-            "unique" | "sparse" | "descending" => {
+            "unique" | "sparse" | "descending" | "ignore_case" => {
                 expect_flag(&name, input)?;
                 self.unique |= name == "unique";
                 self.sparse |= name == "sparse";
                 if name == "descending" {
                     self.descending = Some(name);
+                } else if name == "ignore_case" {
+                    self.ignore_case = Some(name);
                 }
             }
             "partial" => self.partial = Some(parse_value(&name, input, INDEX_PARTIAL_USAGE)?),
@@ -244,6 +278,12 @@ impl IndexOptions {
                     ),
                 ));
             }
+        }
+        if let (Some(seconds), Some(_)) = (&self.expire_after_seconds, &self.ignore_case) {
+            return Err(syn::Error::new_spanned(
+                seconds,
+                "an index with `expire_after_seconds` has a date, which has no case: remove `ignore_case`",
+            ));
         }
         if self.sparse
             && let Some(partial) = &self.partial
@@ -267,6 +307,7 @@ impl IndexKey {
             } else {
                 KeyDirection::Ascending
             },
+            ignore_case: options.ignore_case.is_some(),
         }
     }
 
@@ -282,6 +323,10 @@ impl fmt::Display for IndexKey {
             KeyDirection::Ascending => "",
             KeyDirection::Descending => "-",
         };
-        write!(f, "{sign}{}", path.join("."))
+        let path = path.join(".");
+        match self.ignore_case {
+            true => write!(f, "{sign}ignore_case({path})"),
+            false => write!(f, "{sign}{path}"),
+        }
     }
 }

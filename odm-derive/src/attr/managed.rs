@@ -7,8 +7,8 @@ use syn::{
 };
 
 use super::{
-    SeenSettings, attrs_named, expect_end, in_parentheses, link::is_inverse, parse_value_with,
-    unknown_setting,
+    ROLLUP_ATTRIBUTES, SeenSettings, attrs_named, expect_end, in_parentheses, link::is_inverse,
+    parse_value_with, unknown_setting,
 };
 
 /// A managed field: a field that the framework fills.
@@ -51,7 +51,7 @@ impl ManagedKind {
         let has_attr = |name| attrs_named(attrs, name).next().is_some();
         if has_attr("computed") {
             Some(Self::Computed)
-        } else if ["count", "sum", "latest"].into_iter().any(has_attr) {
+        } else if ROLLUP_ATTRIBUTES.into_iter().any(has_attr) {
             Some(Self::Rollup)
         } else if has_attr("denormalize")
             || attrs_named(attrs, "snapshot").any(|attr| attr.meta.require_path_only().is_err())

@@ -1,5 +1,6 @@
-//! Rollups: `#[count(…)]`, `#[sum(…)]` and `#[latest(…)]`, computed from child documents.
+//! Rollups: `#[count(…)]`, `#[sum(…)]`, `#[avg(…)]`, `#[min(…)]`, `#[max(…)]` and `#[latest(…)]`, computed from child documents.
 
+use quote::ToTokens;
 use syn::{
     Attribute, Expr, Ident, LitInt, Meta, Path, Token, ext::IdentExt, parenthesized,
     parse::ParseStream, punctuated::Punctuated, token::Paren,
@@ -28,11 +29,35 @@ pub(crate) enum RollupKind {
     Count,
     /// The sum of a field of the children.
     Sum(Vec<Ident>),
+    /// The average of a field of the children.
+    Average(Vec<Ident>),
+    /// The smallest or the greatest value of a field of the children.
+    Extreme(Extreme, Vec<Ident>),
     /// Excerpts of the children with the greatest values of a field.
     Latest { max: LitInt, by: Vec<Ident> },
 }
 
-const ROLLUP_ATTRIBUTES: [&str; 3] = ["count", "sum", "latest"];
+/// The end of the values that a rollup stores.
+#[derive(Clone, Copy)]
+pub(crate) enum Extreme {
+    Min,
+    Max,
+}
+
+impl RollupKind {
+    /// Whether the field is computed from the stored state of the rollup.
+    pub(crate) fn is_computed(&self) -> bool {
+        match self {
+            Self::Average(_) | Self::Extreme(..) => true,
+            Self::Count | Self::Sum(_) | Self::Latest { .. } => false,
+        }
+    }
+}
+
+/// The attributes of rollups.
+pub(crate) const ROLLUP_ATTRIBUTES: [&str; 6] = ["count", "sum", "avg", "min", "max", "latest"];
+
+pub(crate) const ONE_DERIVED_VALUE: &str = "a field can have only one of `#[count]`, `#[sum]`, `#[avg]`, `#[min]`, `#[max]`, `#[latest]`, `#[denormalize]` and `#[snapshot]`";
 
 fn rollup_attrs(attrs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
     ROLLUP_ATTRIBUTES
@@ -56,8 +81,7 @@ impl RollupAttr {
         let mut attributes = rollup_attrs(attrs);
         let attr = attributes.next()?;
         if let Some(second) = attributes.next() {
-            ctxt.error_at(second, "a field can have only one of `#[count]`, `#[sum]`, `#[latest]`, `#[denormalize]` and \
-                 `#[snapshot]`");
+            ctxt.error_at(second, ONE_DERIVED_VALUE);
             return None;
         }
         let parsed = match attr.meta {
@@ -90,12 +114,12 @@ struct RollupSettings {
     when: Vec<(Vec<Ident>, Expr)>,
 }
 
-const ACCEPTED_SETTINGS: &str = "a rollup accepts `of = Model::reference`, `when(field = value, …)`, for `sum` `value = field`, and for \
-     `latest` a number and `by = field`";
+const ACCEPTED_SETTINGS: &str = "a rollup accepts `of = Model::reference`, `when(field = value, …)`, for `sum`, `avg`, `min` and `max` \
+     `value = field`, and for `latest` a number and `by = field`";
 
 const ROLLUP_OF_USAGE: &str =
     "missing child model: write `of = Model::reference`, with the child's reference to this model";
-const SUM_VALUE_USAGE: &str = "`value` needs the name of the summed field: `value = likes`";
+const ROLLUP_VALUE_USAGE: &str = "`value` needs the name of a field: `value = likes`";
 const LATEST_LENGTH_USAGE: &str = "the maximum length must be an integer of at least 1: `#[latest(100, of = Model::reference, by = field)]`";
 const LATEST_BY_USAGE: &str = "`by` needs the name of the sorted field: `by = at`";
 const ROLLUP_WHEN_USAGE: &str =
@@ -138,7 +162,12 @@ impl RollupSettings {
         match name.to_string().as_str() {
             "of" => self.of = Some(parse_value(&name, input, ROLLUP_OF_USAGE)?),
             "value" => {
-                self.value = Some(parse_value_with(&name, input, SUM_VALUE_USAGE, parse_path)?)
+                self.value = Some(parse_value_with(
+                    &name,
+                    input,
+                    ROLLUP_VALUE_USAGE,
+                    parse_path,
+                )?)
             }
             "by" => self.by = Some(parse_value_with(&name, input, LATEST_BY_USAGE, parse_path)?),
             "when" => {
@@ -185,6 +214,13 @@ impl RollupSettings {
         let kind = match (attr.path(), self.value, self.max, self.by) {
             (path, None, None, None) if path.is_ident("count") => RollupKind::Count,
             (path, Some(value), None, None) if path.is_ident("sum") => RollupKind::Sum(value),
+            (path, Some(value), None, None) if path.is_ident("avg") => RollupKind::Average(value),
+            (path, Some(value), None, None) if path.is_ident("min") => {
+                RollupKind::Extreme(Extreme::Min, value)
+            }
+            (path, Some(value), None, None) if path.is_ident("max") => {
+                RollupKind::Extreme(Extreme::Max, value)
+            }
             (path, None, Some(max), Some(by)) if path.is_ident("latest") => {
                 if parse_number::<usize>(&max, LATEST_LENGTH_USAGE)? == 0 {
                     return Err(syn::Error::new_spanned(max, LATEST_LENGTH_USAGE));
@@ -197,10 +233,11 @@ impl RollupSettings {
                      documents",
                 );
             }
-            (path, ..) if path.is_ident("sum") => {
-                return error(
-                    "missing field to sum: write `#[sum(of = Model::reference, value = field)]`",
-                );
+            (path, ..) if !path.is_ident("latest") => {
+                let name = path.to_token_stream();
+                return error(&format!(
+                    "`{name}` needs one field and no further settings: write `#[{name}(of = Model::reference, value = field)]`",
+                ));
             }
             _ => {
                 return error(

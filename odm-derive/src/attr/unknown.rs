@@ -12,7 +12,8 @@ pub(crate) fn unknown_setting(noun: &str, name: &str, known: &[&str]) -> String 
 }
 
 /// The derive attributes of fields and types.
-const DERIVE_ATTRIBUTES: [&str; 13] = [
+const DERIVE_ATTRIBUTES: [&str; 16] = [
+    "avg",
     "computed",
     "count",
     "denormalize",
@@ -21,6 +22,8 @@ const DERIVE_ATTRIBUTES: [&str; 13] = [
     "embedded",
     "index",
     "latest",
+    "max",
+    "min",
     "projection",
     "reference",
     "schema",
@@ -36,8 +39,10 @@ const SIMILAR_FOREIGN_ATTRIBUTES: [&str; 1] = ["schemars"];
 pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
     let names = attrs.iter().filter_map(|attr| attr.path().get_ident());
     names.map(ToString::to_string).any(|name| {
-        let is_near =
-            |known: &&str| (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known));
+        // A name of three letters, such as `avg`, is near too many attributes of other derives, such as `arg`.
+        let is_near = |known: &&str| {
+            known.len() > 3 && (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known))
+        };
         let is_known = |known: &[&str]| known.contains(&name.as_str());
         !is_known(&DERIVE_ATTRIBUTES)
             && !is_known(&SIMILAR_FOREIGN_ATTRIBUTES)

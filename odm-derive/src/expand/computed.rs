@@ -1,5 +1,7 @@
 //! Code generation for computed fields: formulas in order of dependency, and checks of types.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
@@ -44,7 +46,7 @@ impl<'a> Model<'a> {
             if !field.layout.is_plain() || field.native {
                 ctxt.error_at(
                     field.ty,
-                    "a computed field must be an `i64`, `f64` or `Decimal128`",
+                    "a computed field must be an `i64`, `f64`, `Decimal128` or `String`",
                 );
             }
             if field.stored == "_id" {
@@ -117,12 +119,6 @@ impl<'a> Model<'a> {
                     );
                 }
             }
-            Formula::Value(_) | Formula::Whole(_) | Formula::Float(_) | Formula::Len(_) => {}
-            Formula::Negative(operand) => self.check_arrays(ctxt, operand, is_added),
-            Formula::Binary(_, both) => {
-                both.iter()
-                    .for_each(|operand| self.check_arrays(ctxt, operand, is_added));
-            }
             Formula::Sum(all) => {
                 for each in all {
                     let arrays = self.array_fields(each);
@@ -143,6 +139,10 @@ impl<'a> Model<'a> {
                         self.check_arrays(ctxt, each, first.is_some());
                     }
                 }
+            }
+            _ => {
+                let operands = formula.operands().iter();
+                operands.for_each(|operand| self.check_arrays(ctxt, operand, is_added));
             }
         }
     }
@@ -207,13 +207,8 @@ impl<'a> Model<'a> {
     fn array_fields<'f>(&self, formula: &'f Formula) -> Vec<&'f Ident> {
         match formula {
             Formula::Value(place) => self.array_field(place).into_iter().collect(),
-            Formula::Whole(_) | Formula::Float(_) | Formula::Len(_) => Vec::new(),
-            Formula::Negative(operand) => self.array_fields(operand),
-            Formula::Binary(_, both) => both
-                .iter()
-                .flat_map(|operand| self.array_fields(operand))
-                .collect(),
-            Formula::Sum(all) => all
+            _ => formula
+                .operands()
                 .iter()
                 .flat_map(|operand| self.array_fields(operand))
                 .collect(),
@@ -223,15 +218,21 @@ impl<'a> Model<'a> {
     /// Returns an expression with the computed fields.
     pub(crate) fn computed_expression(&self, private: &PrivatePath) -> Option<TokenStream> {
         let self_type = quote!(Self);
-        let all = self.in_dependency_order().into_iter().map(|(field, computed)| {
+        let formulas = self.in_dependency_order().into_iter().map(|(field, computed)| {
             let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
-            let term = self.term_expression(&computed.formula, &self_type, private);
+            let mut term = self.term_expression(&computed.formula, &self_type, private);
+            if let Some(default) = &computed.default {
+                let default = self.term_expression(default, &self_type, private);
+                term = quote!(#term.or_if_zero_divisor(#default));
+            }
             let ty = field.ty;
             let constructor = quote_spanned!(ty.span()=> #private::Computation::from_term::<#ty>);
             quote! {
                 #private::ComputedField { field: #name, stored: #stored, computation: || #constructor(#term) }
             }
         });
+        // A formula can use rollups.
+        let all = self.computed_rollups(private).into_iter().chain(formulas);
         wrap_nonempty(&quote!(#(#all),*), |all| quote!(&[#all]))
     }
 
@@ -257,6 +258,19 @@ impl<'a> Model<'a> {
             }
             Formula::Whole(number) => quote!(#private::Term::Whole(#number)),
             Formula::Float(number) => quote!(#private::Term::Float(#number)),
+            Formula::Text(text) => quote!(#private::Term::text(#text)),
+            Formula::Lower(operand) => {
+                let operand = term(operand);
+                quote!(#operand.lower())
+            }
+            Formula::Trim(operand) => {
+                let operand = term(operand);
+                quote!(#operand.trim())
+            }
+            Formula::Concat(all) => {
+                let all = all.iter().map(term);
+                quote!(#private::Term::Concat(::std::vec![#(#all),*]))
+            }
             Formula::Negative(operand) => {
                 let operand = term(operand);
                 quote!(#private::Term::Whole(0).minus(#operand))
@@ -268,6 +282,7 @@ impl<'a> Model<'a> {
                     ArithmeticOp::Add => quote!(plus),
                     ArithmeticOp::Subtract => quote!(minus),
                     ArithmeticOp::Multiply => quote!(times),
+                    ArithmeticOp::Divide => quote!(divided_by),
                 };
                 quote!(#a.#call(#b))
             }
@@ -311,7 +326,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns checks that each field of a formula has a number type that fits the computed field.
+    /// Returns checks that each field of a formula has a type that fits the computed field.
     pub(crate) fn computed_checks(&self, private: &PrivatePath) -> Option<TokenStream> {
         let name = &self.input.ident;
         let (_, type_generics, _) = self.input.generics.split_for_impl();
@@ -321,7 +336,16 @@ impl<'a> Model<'a> {
             let ty = field.ty;
             // If the type is invalid, an error about the formula would repeat the mistake.
             if !is_surely_wrong(ty) {
-                self.check_formula(&computed.formula, ty, &self_type, private, &mut checks);
+                let formulas = std::iter::once(&computed.formula).chain(&computed.default);
+                for formula in formulas {
+                    self.check_formula(formula, ty, &self_type, private, &mut checks);
+                }
+                let mut names = BTreeSet::new();
+                collect_type_checks(&computed.formula, &mut names);
+                for name in names {
+                    let check = Ident::new(name, ty.span());
+                    checks.push(quote_spanned!(ty.span()=> #private::#check::<#ty>();));
+                }
             }
         }
         (!checks.is_empty()).then(|| layout_function(&self.input.generics, checks.into_iter()))
@@ -335,7 +359,6 @@ impl<'a> Model<'a> {
         private: &PrivatePath,
         checks: &mut Vec<TokenStream>,
     ) {
-        let mut check = |formula| self.check_formula(formula, ty, self_type, private, checks);
         match formula {
             Formula::Value(operand) => {
                 let Some(last) = operand.last() else { return };
@@ -349,15 +372,41 @@ impl<'a> Model<'a> {
                 let ensure_length = with_span(quote!(#private::ensure_length), last.span());
                 checks.push(quote_spanned!(last.span()=> #ensure_length(#place);));
             }
-            Formula::Whole(_) => {}
+            Formula::Whole(_) | Formula::Text(_) => {}
             Formula::Float(number) => {
                 let literal = quote!(#private::ensure_literal_counts::<#ty, f64>(#number););
                 checks.push(with_span(literal, number.span()));
             }
-            Formula::Negative(operand) => check(operand),
-            Formula::Binary(_, both) => both.iter().for_each(check),
-            Formula::Sum(all) => all.iter().for_each(check),
+            _ => {
+                for operand in formula.operands() {
+                    self.check_formula(operand, ty, self_type, private, checks);
+                }
+            }
         }
+    }
+}
+
+/// Collects the checks that the type of a computed field has the operations of a formula.
+fn collect_type_checks(formula: &Formula, checks: &mut BTreeSet<&'static str>) {
+    match formula {
+        Formula::Value(_) => {}
+        Formula::Text(_) | Formula::Lower(_) | Formula::Trim(_) | Formula::Concat(_) => {
+            checks.insert("ensure_text");
+        }
+        Formula::Binary(ArithmeticOp::Divide, _) => {
+            checks.insert("ensure_divides");
+        }
+        Formula::Whole(_)
+        | Formula::Float(_)
+        | Formula::Len(_)
+        | Formula::Negative(_)
+        | Formula::Binary(..)
+        | Formula::Sum(_) => {
+            checks.insert("ensure_number");
+        }
+    }
+    for operand in formula.operands() {
+        collect_type_checks(operand, checks);
     }
 }
 
@@ -374,7 +423,7 @@ fn path_accessor(place: &[Ident], self_type: &TokenStream, private: &PrivatePath
 /// Returns whether the type cannot be a computed field. Errors about the formula would then repeat the mistake.
 fn is_surely_wrong(ty: &Type) -> bool {
     const WRONG: &[&str] = &[
-        "i8", "i16", "i32", "u8", "u16", "u32", "u64", "usize", "isize", "f32", "bool", "String",
+        "i8", "i16", "i32", "u8", "u16", "u32", "u64", "usize", "isize", "f32", "bool",
     ];
     let text = ty.to_token_stream().to_string();
     WRONG.contains(&text.as_str()) || text.starts_with("Option") || text.starts_with("Vec")

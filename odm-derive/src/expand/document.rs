@@ -49,6 +49,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let mut container = ContainerAttrs::parse(ctxt, input, "document", DOCUMENT_SETTINGS);
     let mut model = Model::parse(ctxt, input, "Document", FieldPlace::Document)?;
     model.mark_managed(ctxt, &container.managed_fields);
+    model.mark_caseless(&container.indexes);
     if container.has_setting("id") {
         model.mark_id(ctxt, container.id.as_ref());
     }
@@ -85,6 +86,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.ensure_no_derived(ctxt, "the model of a variant");
         model.ensure_no_rollups(ctxt, "the model of a variant");
         model.ensure_no_computed(ctxt, "the model of a variant");
+        for field in model.fields.iter().filter(|field| field.is_caseless) {
+            ctxt.error_at(
+                field.ident,
+                "the model of a variant cannot have an index that ignores case yet: remove `ignore_case`",
+            );
+        }
         model.ensure_no_overflows(ctxt, "the model of a variant");
         for filled in &container.managed_fields {
             if matches!(filled.kind, ManagedKind::Deleted | ManagedKind::Scope) {
@@ -411,6 +418,7 @@ fn valid_indexes<'c>(
         }
         before.ensure_distinct(ctxt, &keys, options, at);
         ensure_indexable_keys(ctxt, model, &keys);
+        ensure_caseless_keys(ctxt, model, &keys);
         if options.unique && !ensure_unique_index(ctxt, model, &keys, options) {
             rejected.push(options);
         }
@@ -427,6 +435,23 @@ fn valid_indexes<'c>(
         !is_refused && !index.keys.iter().any(overflows)
     });
     right
+}
+
+/// Reports texts whose caseless form updates of the framework would not maintain.
+fn ensure_caseless_keys(ctxt: &mut Ctxt, model: &Model<'_>, keys: &[IndexKey]) {
+    for name in keys
+        .iter()
+        .filter(|key| key.ignore_case)
+        .flat_map(|key| &key.path)
+    {
+        let field = model.field_named(name);
+        if field.is_some_and(|field| field.managed.is_some() || field.stored == "_id") {
+            ctxt.error_at(
+                name,
+                format!("an index can ignore the case only of a text that updates set: move `ignore_case` from `{name}` to such a field"),
+            );
+        }
+    }
 }
 
 /// Reports keys that MongoDB cannot index together, and indexes that add nothing.
@@ -525,10 +550,20 @@ fn ensure_unique_index(
 
 /// Reports a unique index over an option: an index stores `None` as null, so a second `None` is a duplicate.
 fn ensure_none_is_excluded(ctxt: &mut Ctxt, field: &Field<'_>, options: &IndexOptions) {
-    if options.partial.is_some() || (options.sparse && field.skip_if.is_some()) {
+    // A document without a text has no caseless text.
+    let ignores_case = options.ignore_case.is_some();
+    let is_left_out = options.sparse && (field.skip_if.is_some() || ignores_case);
+    if options.partial.is_some() || is_left_out {
         return;
     }
     let name = field.ident;
+    if ignores_case {
+        ctxt.error_at(
+            name,
+            "the second `None` would be a duplicate: leave out documents without a text, `#[index(unique, ignore_case, sparse)]`",
+        );
+        return;
+    }
     let Some(presence) = presence_condition(field) else {
         ctxt.error_at(
             name,
@@ -841,6 +876,12 @@ fn document_impl(
         .map(|copies| quote!(copies: #copies,));
     let computed = computed_fields.map(|fields| quote!(computed: #fields,));
     let rollups = model.rollup_members(private);
+    let caseless = model.fields.iter().filter(|field| field.is_caseless);
+    let caseless = caseless.map(|field| field.stored.to_token_stream());
+    let caseless = wrap_nonempty(
+        &comma_separated(caseless),
+        |stored| quote!(caseless: &[#stored],),
+    );
     let overflows = model.overflow_members(private);
     let spilled_counts = model.spilled_count_calls(&quote!(value), &quote!(raw));
     let ensure_complete = model.completeness_checks(private).map(|body| {
@@ -939,6 +980,7 @@ fn document_impl(
                 #rollups
                 #overflows
                 #computed
+                #caseless
                 #tag
                 #shard_key
                 #semantic
@@ -984,6 +1026,7 @@ pub(super) fn index_expression(
         };
         let steps = key.path.iter().map(|step| quote_spanned!(step.span()=> .#step()));
         let call = match is_unique && (!are_known || key.path.len() > 1) {
+            _ if key.ignore_case => quote!(caseless_key),
             _ if ttl => quote!(index_date),
             true => quote!(unique_key),
             false => quote!(index_key),

@@ -210,6 +210,14 @@ impl<'a> EnumDocument<'a> {
                 ctxt.error_at(option, OPTIONS_AFTER_SEMICOLON);
                 return false;
             }
+            let mut caseless = index.keys.iter().filter(|key| key.ignore_case);
+            if let Some(name) = caseless.find_map(|key| key.path.first()) {
+                ctxt.error_at(
+                    name,
+                    "an index of an enum cannot ignore case yet: write the field without `ignore_case`",
+                );
+                return false;
+            }
             let mut firsts = index.keys.iter().filter_map(|key| key.path.first());
             if let Some(name) = firsts.find(|name| !accessors.contains(&name.to_string())) {
                 ctxt.error_at(

@@ -252,7 +252,9 @@ impl Field<'_> {
             let ty = self.ty;
             quote!(.omitting(|value| #private::is_omitted::<#ty>(value, #omits)))
         });
-        let body = quote_spanned!(self.ty.span()=> #fields(#path.#step #with_default #omitting));
+        let caseless = self.is_caseless.then(|| quote!(.caseless()));
+        let body =
+            quote_spanned!(self.ty.span()=> #fields(#path.#step #with_default #omitting #caseless));
         // The span of the field makes IDEs show the field for the method, and messages about the method point to the field.
         let place = Span::call_site().located_at(ident.span());
         let head = quote_spanned!(place=> fn #ident(&self) -> #tree);

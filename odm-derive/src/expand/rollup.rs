@@ -10,7 +10,7 @@ use super::{
     wrap_nonempty,
 };
 use crate::{
-    attr::{RollupAttr, RollupKind},
+    attr::{Extreme, RollupAttr, RollupKind},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -62,6 +62,17 @@ impl<'a> Model<'a> {
                     let value = path(value);
                     quote!(Sum(|| #value))
                 }
+                RollupKind::Average(value) => {
+                    let value = path(value);
+                    quote!(Average(|| #value))
+                }
+                RollupKind::Extreme(extreme, value) => {
+                    let value = path(value);
+                    match extreme {
+                        Extreme::Min => quote!(Min(|| #value)),
+                        Extreme::Max => quote!(Max(|| #value)),
+                    }
+                }
                 RollupKind::Latest { max, by } => {
                     let (by, ty) = (path(by), field.ty);
                     let fields = quote_spanned!(ty.span()=> <#ty as #private::ExcerptArray<#child>>::FIELDS);
@@ -81,6 +92,28 @@ impl<'a> Model<'a> {
         wrap_nonempty(&quote!(#(#all),*), |all| quote!(rollups: &[#all],))
     }
 
+    /// Returns the computed fields of rollups with a separate state.
+    pub(super) fn computed_rollups(&self, private: &PrivatePath) -> Vec<TokenStream> {
+        let computed = self
+            .rollup_fields()
+            .filter(|(_, rollup)| rollup.kind.is_computed());
+        let all = computed.map(|(field, rollup)| {
+            let (name, stored) = (field.ident.unraw().to_string(), &field.stored);
+            let constructor = match rollup.kind {
+                RollupKind::Average(_) => quote!(average),
+                _ => quote!(extreme),
+            };
+            quote! {
+                #private::ComputedField {
+                    field: #name,
+                    stored: #stored,
+                    computation: || #private::Computation::#constructor(#stored),
+                }
+            }
+        });
+        all.collect()
+    }
+
     /// Returns the checks of the types that rollups use.
     pub(crate) fn rollup_checks(&self, private: &PrivatePath) -> Option<TokenStream> {
         self.rollup_fields().next()?;
@@ -92,11 +125,19 @@ impl<'a> Model<'a> {
             let counted = quote_spanned!(reference.span()=> #private::ensure_counted_by::<#name #type_generics, #child, _>(|model| model.#reference()););
             let type_check = match &rollup.kind {
                 RollupKind::Count => quote_spanned!(ty.span()=> #private::ensure_counter::<#ty>();),
-                RollupKind::Sum(value) => {
+                RollupKind::Sum(value) | RollupKind::Average(value) => {
                     let (steps, last) = (path_steps(value), value.last().map_or_else(|| ty.span(), Ident::span));
                     let summed = quote_spanned!(last=> #private::ensure_summable::<#child, _>(|model| model #(#steps)*););
-                    let counter = quote_spanned!(ty.span()=> #private::ensure_counter::<#ty>(););
+                    let check = match rollup.kind.is_computed() {
+                        true => quote!(ensure_average),
+                        false => quote!(ensure_counter),
+                    };
+                    let counter = quote_spanned!(ty.span()=> #private::#check::<#ty>(););
                     quote!(#counter #summed)
+                }
+                RollupKind::Extreme(_, value) => {
+                    let (steps, last) = (path_steps(value), value.last().map_or_else(|| ty.span(), Ident::span));
+                    quote_spanned!(last=> #private::ensure_extreme::<#ty, #child, _>(|model| model #(#steps)*);)
                 }
                 RollupKind::Latest { by, .. } => {
                     let (steps, last) = (path_steps(by), by.last().map_or_else(|| ty.span(), Ident::span));

@@ -17,6 +17,8 @@ mod variant;
 
 use std::marker::PhantomData;
 
+use bson::RawBson;
+
 pub use array::{ArrayPlace, Elem};
 pub use checked::CheckedPlace;
 pub use map::{Keyed, MapPlace};
@@ -39,7 +41,7 @@ use crate::{
         Brackets, Expr, Filter, FilterNode, IntoFilter, IntoValue, Operand, Pattern, Root, Sort,
         element_match as at_element, encode_values, field_test,
     },
-    model::document::Stored,
+    model::{caseless::without_case, document::Stored},
 };
 
 /// Roles: who writes a field, and when.
@@ -392,34 +394,43 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         self.matches(Pattern::prefix(prefix.as_ref()))
     }
 
-    /// Matches if the text begins with `prefix`, in upper or lower case. No index limits the search: the database compares every
-    /// text, or every key of an index over the field.
+    /// Matches if the text begins with `prefix`, in upper or lower case. An index with `ignore_case`, `#[index(ignore_case)]`,
+    /// limits the search. Without such an index, the database compares every text, or every key of an index over the field.
     pub fn starts_with_ignore_case(&self, prefix: impl AsRef<str>) -> Filter<M>
     where
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::prefix(prefix.as_ref()).ignore_case())
+        let prefix = prefix.as_ref();
+        let caseless = Pattern::prefix(&without_case(prefix)).into_raw();
+        self.matches_caseless("$regex", caseless, Pattern::prefix(prefix))
     }
 
-    /// Matches if the text equals the given text, in upper or lower case. No index limits the search, as for
-    /// [`starts_with_ignore_case`](Self::starts_with_ignore_case): for a unique or frequent comparison, store a text in lower case
-    /// too.
+    /// Matches if the text equals the given text, in upper or lower case. An index with `ignore_case` limits the search, and can
+    /// be unique:
     ///
     /// ```
     /// # use odm::prelude::*;
-    /// # #[derive(Debug, Serialize, Deserialize, Document)]
-    /// # #[document(collection = "users")]
-    /// # struct User { #[serde(rename = "_id")] id: i64, mail: String }
+    /// #[derive(Debug, Serialize, Deserialize, Document)]
+    /// #[document(collection = "users")]
+    /// struct User {
+    ///     #[serde(rename = "_id")]
+    ///     id: i64,
+    ///     #[index(unique, ignore_case)]
+    ///     mail: String,
+    /// }
     /// # #[derive(Schema)] #[schema(models(User))] struct Site;
     /// # #[cfg(feature = "engine")]
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> odm::Result<()> {
     /// # let db = odm::Database::<Site>::open("memory:").await?;
-    /// # db.insert(User { id: 1, mail: "Jane@Example.org".into() }).await?;
+    /// db.sync_indexes().await?;
+    /// db.insert(User { id: 1, mail: "Jane@Example.org".into() }).await?;
     /// let input = String::from("jane@example.org");
     /// assert!(db.find::<User>().filter(|u| u.mail().eq_ignore_case(&input)).exists().await?);
     /// assert!(db.find::<User>().filter(|u| u.mail().contains_text("@Example.")).exists().await?);
+    /// let twice = db.insert(User { id: 2, mail: input }).await;
+    /// assert!(twice.unwrap_err().is_duplicate_key());
     /// # Ok(())
     /// # }
     /// # #[cfg(not(feature = "engine"))]
@@ -430,11 +441,31 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::exact(text.as_ref()).ignore_case())
+        let text = text.as_ref();
+        self.matches_caseless("$eq", without_case(text).into(), Pattern::exact(text))
     }
 
-    /// Matches if the text contains the given text, case-sensitive. No index limits the search, as for
-    /// [`starts_with_ignore_case`](Self::starts_with_ignore_case).
+    /// Matches if the text matches the pattern without case. If the document stores the caseless text, an index of the caseless text
+    /// limits the search. The caseless text alone would also match `ss` for `ß`.
+    fn matches_caseless(
+        &self,
+        operator: &'static str,
+        caseless: RawBson,
+        pattern: Pattern,
+    ) -> Filter<M>
+    where
+        T: Text,
+        S: Queryable,
+    {
+        let filter = self.matches(pattern.ignore_case());
+        match self.path.caseless_place() {
+            None => filter,
+            Some(place) => field_test(&place, operator, Ok(caseless)) & filter,
+        }
+    }
+
+    /// Matches if the text contains the given text, case-sensitive. No index limits the search: the database compares every text,
+    /// or every key of an index over the field.
     pub fn contains_text(&self, text: impl AsRef<str>) -> Filter<M>
     where
         T: Text,

@@ -1,4 +1,4 @@
-//! Metadata of rollups: the contributions of children, the version guards of parents, and the entries of latest-N lists.
+//! Metadata of rollups: the contributions of children, the version guards and states of parents, and the entries of lists.
 
 use bson::{Bson, Document, doc, oid::ObjectId};
 
@@ -14,10 +14,19 @@ pub(crate) const CONTRIBUTIONS: &str = metadata_path!("contributions");
 /// disappears after the child has recorded the contribution.
 pub(crate) const APPLIED_CONTRIBUTIONS: &str = metadata_path!("applied");
 
-/// The `_id` of the child, in an entry of a latest-N list.
+/// The states of averages, minimums and maximums, by stored name of the field. Each field is computed from its state.
+const ROLLUP_STATE: &str = metadata_path!("rollup_state");
+
+/// The sum of the values, in the state of an average.
+pub(crate) const STATE_SUM: &str = "sum";
+
+/// The number of the values, in the state of an average.
+pub(crate) const STATE_COUNT: &str = "count";
+
+/// The `_id` of the child, in an entry of a list.
 pub(crate) const ENTRY_ID: &str = metadata_path!("id");
 
-/// The sort value of the child, in an entry of a latest-N list that does not show the sort field.
+/// The sort value of the child, in an entry of a list that does not show the sort field.
 pub(crate) const ENTRY_SORT_VALUE: &str = metadata_path!("sort_value");
 
 /// Returns the path of the contributions that a child has recorded for a reference.
@@ -28,6 +37,11 @@ pub(crate) fn contributions_path(reference: &str) -> String {
 /// Returns the path of the parents in the contributions that a child has recorded for a reference.
 pub(crate) fn contribution_parents_path(reference: &str) -> String {
     format!("{CONTRIBUTIONS}.{reference}.parent")
+}
+
+/// Returns the path of the state from which a rollup field of a parent is computed.
+pub(crate) fn rollup_state_path(stored: &str) -> String {
+    format!("{ROLLUP_STATE}.{stored}")
 }
 
 /// The contribution of a child to one parent, as recorded in the child. A change of the contribution replaces the record.
@@ -116,7 +130,7 @@ impl<'d> ParsedMetadata<'d> {
             .collect()
     }
 
-    /// Returns the `_id` of the child in an entry of a latest-N list.
+    /// Returns the `_id` of the child in an entry of a list.
     pub(crate) fn entry_id(self) -> Option<&'d Bson> {
         self.value(ENTRY_ID)
     }

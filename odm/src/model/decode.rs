@@ -12,14 +12,15 @@ use deserializer::{DecodeError, StoredValue};
 
 use crate::{
     Error, ErrorKind, Result, error,
+    language::query::append_field,
     metadata::{COMPLETE, FIELD},
     model::{
         document::{Document, Stored},
         native,
         projection::Projection,
-        stored::{parse_document, set_at, to_raw_document},
+        stored::{parse_document, set_at, to_raw_document, to_raw_value},
     },
-    schema::{Model, upgrade},
+    schema::{Model, Rollup, upgrade},
 };
 
 /// Decodes a stored document of the model with serde, as the model or as a projection.
@@ -27,8 +28,36 @@ use crate::{
 /// Models are decoded by [`Document::from_stored`].
 pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> Result<T> {
     let raw = upgrade::upgrade_for_read(model, raw)?;
-    T::deserialize(StoredValue::from_document(&raw))
-        .map_err(|misfit| decode_error(&raw, model, &misfit))
+    let decode = |raw: &RawDocument| {
+        T::deserialize(StoredValue::from_document(raw))
+            .map_err(|misfit| decode_error(raw, model, &misfit))
+    };
+    match decode(&raw) {
+        Err(error) => match with_missing_rollups(&raw, model)? {
+            Some(complete) => decode(&complete),
+            None => Err(error),
+        },
+        decoded => decoded,
+    }
+}
+
+/// Returns the document with the values of a parent without children, for rollups that were declared after the document was
+/// written. `None` if no rollup is missing.
+fn with_missing_rollups(raw: &RawDocument, model: &Model) -> Result<Option<RawDocumentBuf>> {
+    let is_missing = |rollup: &&Rollup| matches!(raw.get(rollup.stored), Ok(None));
+    let mut missing = model.rollups.iter().filter(is_missing).peekable();
+    if missing.peek().is_none() {
+        return Ok(None);
+    }
+    let mut complete = raw.to_owned();
+    for rollup in missing {
+        append_field(
+            &mut complete,
+            rollup.stored,
+            to_raw_value(&rollup.empty_value())?,
+        )?;
+    }
+    Ok(Some(complete))
 }
 
 /// Decodes a stored document of a model with serde. Called by derived code.

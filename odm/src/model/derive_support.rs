@@ -19,7 +19,7 @@ use crate::{
         },
         query::{IntoFilter, IntoKey},
     },
-    metadata::SCHEMA_VERSION,
+    metadata::{SCHEMA_VERSION, caseless_path},
     model::{
         decode,
         document::{Document, Embedded, Stored, VariantOf, kind},
@@ -449,6 +449,28 @@ pub fn index_key<P: Place>(place: P, direction: Direction) -> (String, Direction
 pub fn unique_key<P: AlwaysThere>(place: P, direction: Direction) -> (String, Direction) {
     index_key(place, direction)
 }
+
+/// Returns a key of an index that ignores case: the caseless text.
+#[doc(hidden)]
+pub fn caseless_key<P: Place<Value: CaselessText>>(
+    place: P,
+    direction: Direction,
+) -> (String, Direction) {
+    (caseless_path(&place.path().to_string()), direction)
+}
+
+/// The type of a text with an index that ignores case.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "an index of a `{Self}` cannot ignore case",
+    label = "not a text",
+    note = "`ignore_case` needs a `String` or an `Option<String>`"
+)]
+pub trait CaselessText {}
+#[diagnostic::do_not_recommend]
+impl CaselessText for String {}
+#[diagnostic::do_not_recommend]
+impl CaselessText for Option<String> {}
 
 /// A path with exactly one value in every document.
 #[doc(hidden)]

@@ -8,6 +8,7 @@ use bson::Decimal128;
 
 use crate::{
     language::field::{AlwaysStored, Elem, FromPath, Path, Place, role, shape},
+    metadata::rollup::{ENTRY_SORT_VALUE, STATE_COUNT, STATE_SUM, rollup_state_path},
     model::document::Stored,
 };
 
@@ -25,11 +26,32 @@ pub struct ComputedField {
 /// The computation of a value.
 #[derive(Debug, Clone)]
 pub struct Computation {
-    pub(crate) kind: NumberKind,
+    pub(crate) kind: ComputationKind,
     pub(crate) term: Term,
 }
 
 impl Computation {
+    /// Creates the computation of an average from the state of the rollup. The average of no values is null.
+    #[must_use]
+    pub fn average(stored: &str) -> Self {
+        let part = |name| Term::Value(format!("{}.{name}", rollup_state_path(stored)));
+        let average = part(STATE_SUM).divided_by(part(STATE_COUNT));
+        Self {
+            kind: ComputationKind::Float,
+            term: average.or_if_zero_divisor(Term::Null),
+        }
+    }
+
+    /// Creates the computation of a minimum or maximum from the state of the rollup. Without children, the value is null.
+    #[must_use]
+    pub fn extreme(stored: &str) -> Self {
+        let list = rollup_state_path(stored);
+        Self {
+            kind: ComputationKind::Stored,
+            term: Term::First(list, ENTRY_SORT_VALUE.to_owned()),
+        }
+    }
+
     /// Creates the computation of a field with the type `R`.
     #[must_use]
     pub fn from_term<R: ComputedValue>(term: Term) -> Self {
@@ -50,8 +72,8 @@ impl Computation {
 /// A place that a computation reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ComputedInput {
-    /// A number at a dotted stored path.
-    Number(String),
+    /// A value at a dotted stored path.
+    Value(String),
     /// The number of elements or keys at a dotted stored path.
     Len(String),
 }
@@ -59,15 +81,15 @@ pub(crate) enum ComputedInput {
 impl ComputedInput {
     pub(crate) fn path(&self) -> &str {
         match self {
-            Self::Number(path) | Self::Len(path) => path,
+            Self::Value(path) | Self::Len(path) => path,
         }
     }
 }
 
-/// The number type of a computation: that of the computed field.
+/// The type of a computation: that of the computed field.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NumberKind {
+pub enum ComputationKind {
     /// An int64. A result outside its range is an error.
     Whole,
     /// A double.
@@ -75,6 +97,10 @@ pub enum NumberKind {
     /// A decimal with 34 digits.
     #[cfg(feature = "engine")]
     Decimal,
+    /// A text.
+    Text,
+    /// A value as another field stores it.
+    Stored,
 }
 
 /// A term of a computation.
@@ -83,7 +109,9 @@ pub enum NumberKind {
 pub enum Term {
     Whole(i64),
     Float(f64),
-    /// The number at a place of the document. A missing number counts as 0.
+    Text(String),
+    Null,
+    /// The value at a place of the document. A missing number counts as 0, and a missing text as empty.
     Value(String),
     /// The number at a place of an array element. An empty place is the element itself.
     ElementValue(String),
@@ -92,9 +120,24 @@ pub enum Term {
     Add(Box<[Term; 2]>),
     Subtract(Box<[Term; 2]>),
     Multiply(Box<[Term; 2]>),
+    /// A quotient. Without a value if the divisor is 0.
+    Divide(Box<[Term; 2]>),
+    /// The first term or, if a divisor in this term is 0, the second term.
+    IfZeroDivisor(Box<[Term; 2]>),
     /// The sum of a term over the elements of an array.
     Sum(String, Box<Term>),
+    /// A text with the letters A to Z in lower case.
+    Lower(Box<Term>),
+    /// A text without white space at both ends.
+    Trim(Box<Term>),
+    /// The texts in sequence.
+    Concat(Vec<Term>),
+    /// The value at a place of the first element of an array, or null.
+    First(String, String),
 }
+
+/// The characters that [`Term::Trim`] removes: the white space of Unicode, as `str::trim` does.
+pub(crate) const WHITE_SPACE: &str = "\t\n\u{b}\u{c}\r \u{85}\u{a0}\u{1680}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\u{2007}\u{2008}\u{2009}\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}";
 
 impl Term {
     /// Returns the term for a number of the document.
@@ -129,6 +172,32 @@ impl Term {
         Self::Multiply(Box::new([self, other]))
     }
 
+    #[must_use]
+    pub fn divided_by(self, divisor: Self) -> Self {
+        Self::Divide(Box::new([self, divisor]))
+    }
+
+    /// Returns this term, with another value if a divisor is 0.
+    #[must_use]
+    pub fn or_if_zero_divisor(self, default: Self) -> Self {
+        Self::IfZeroDivisor(Box::new([self, default]))
+    }
+
+    #[must_use]
+    pub fn text(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+
+    #[must_use]
+    pub fn lower(self) -> Self {
+        Self::Lower(Box::new(self))
+    }
+
+    #[must_use]
+    pub fn trim(self) -> Self {
+        Self::Trim(Box::new(self))
+    }
+
     /// Returns the sum of this term over the elements of an array.
     #[must_use]
     pub fn sum_over(self, array: impl Place) -> Self {
@@ -137,20 +206,30 @@ impl Term {
 
     fn collect_inputs(&self, array: &str, inputs: &mut Vec<ComputedInput>) {
         match self {
-            Self::Whole(_) | Self::Float(_) => {}
-            Self::Value(place) => inputs.push(ComputedInput::Number(place.clone())),
+            Self::Whole(_) | Self::Float(_) | Self::Text(_) | Self::Null => {}
+            Self::Value(place) | Self::First(place, _) => {
+                inputs.push(ComputedInput::Value(place.clone()))
+            }
             Self::Len(place) => inputs.push(ComputedInput::Len(place.clone())),
             Self::ElementValue(place) if place.is_empty() => {
-                inputs.push(ComputedInput::Number(array.to_owned()))
+                inputs.push(ComputedInput::Value(array.to_owned()))
             }
             Self::ElementValue(place) => {
-                inputs.push(ComputedInput::Number(format!("{array}.{place}")))
+                inputs.push(ComputedInput::Value(format!("{array}.{place}")))
             }
-            Self::Add(terms) | Self::Subtract(terms) | Self::Multiply(terms) => {
+            Self::Add(terms)
+            | Self::Subtract(terms)
+            | Self::Multiply(terms)
+            | Self::Divide(terms)
+            | Self::IfZeroDivisor(terms) => {
                 terms
                     .iter()
                     .for_each(|term| term.collect_inputs(array, inputs));
             }
+            Self::Concat(terms) => terms
+                .iter()
+                .for_each(|term| term.collect_inputs(array, inputs)),
+            Self::Lower(term) | Self::Trim(term) => term.collect_inputs(array, inputs),
             Self::Sum(array, term) => term.collect_inputs(array, inputs),
         }
     }
@@ -160,34 +239,88 @@ impl Term {
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a computed field cannot be a `{Self}`",
-    label = "not an `i64`, `f64` or `Decimal128`",
-    note = "compute whole numbers in an `i64`, floating-point numbers in an `f64`, and decimals in a `Decimal128` (with the feature `engine`)"
+    label = "not an `i64`, `f64`, `Decimal128` or `String`",
+    note = "compute whole numbers in an `i64`, floating-point numbers in an `f64`, decimals in a `Decimal128` (with the feature `engine`), and texts in a `String`"
 )]
 pub trait ComputedValue {
-    /// The number type of the computation.
-    const KIND: NumberKind;
+    /// The type of the computation.
+    const KIND: ComputationKind;
 }
 #[diagnostic::do_not_recommend]
 impl ComputedValue for i64 {
-    const KIND: NumberKind = NumberKind::Whole;
+    const KIND: ComputationKind = ComputationKind::Whole;
 }
 #[diagnostic::do_not_recommend]
 impl ComputedValue for f64 {
-    const KIND: NumberKind = NumberKind::Float;
+    const KIND: ComputationKind = ComputationKind::Float;
 }
 // Decimal arithmetic needs the engine's decimal functions.
 #[cfg(feature = "engine")]
 #[diagnostic::do_not_recommend]
 impl ComputedValue for Decimal128 {
-    const KIND: NumberKind = NumberKind::Decimal;
+    const KIND: ComputationKind = ComputationKind::Decimal;
+}
+#[diagnostic::do_not_recommend]
+impl ComputedValue for String {
+    const KIND: ComputationKind = ComputationKind::Text;
 }
 
-/// A type of number that a computed field of type `R` can use.
+/// A type of computed field with arithmetic.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a computed `{Self}` has no arithmetic",
+    label = "not a number",
+    note = "join texts with `concat(first, \" \", last)`"
+)]
+pub trait NumberValue: ComputedValue {}
+#[diagnostic::do_not_recommend]
+impl NumberValue for i64 {}
+#[diagnostic::do_not_recommend]
+impl NumberValue for f64 {}
+#[cfg(feature = "engine")]
+#[diagnostic::do_not_recommend]
+impl NumberValue for Decimal128 {}
+
+/// A type of computed field with a division.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a computed `{Self}` cannot divide",
+    label = "not an `f64`",
+    note = "compute a quotient in an `f64`"
+)]
+pub trait QuotientValue: ComputedValue {}
+#[diagnostic::do_not_recommend]
+impl QuotientValue for f64 {}
+
+/// A type of computed field with functions of texts.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a computed `{Self}` cannot use texts",
+    label = "not a `String`",
+    note = "`lower`, `trim`, `concat` and texts in quotes compute a `String`"
+)]
+pub trait TextValue: ComputedValue {}
+#[diagnostic::do_not_recommend]
+impl TextValue for String {}
+
+/// Checks that a computed `R` has arithmetic. Derived code calls this function.
+#[doc(hidden)]
+pub fn ensure_number<R: NumberValue>() {}
+
+/// Checks that a computed `R` can divide. Derived code calls this function.
+#[doc(hidden)]
+pub fn ensure_divides<R: QuotientValue>() {}
+
+/// Checks that a computed `R` is a text. Derived code calls this function.
+#[doc(hidden)]
+pub fn ensure_text<R: TextValue>() {}
+
+/// A type of value that a computed field of type `R` can use.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be used in a computed `{R}`",
-    label = "wrong kind of number",
-    note = "an `i64` is computed from whole numbers, an `f64` from whole numbers and `f64`, a `Decimal128` from whole numbers and `Decimal128`; a missing or null number counts as 0"
+    label = "wrong kind of value",
+    note = "an `i64` is computed from whole numbers, an `f64` from whole numbers and `f64`, a `Decimal128` from whole numbers and `Decimal128`, a `String` from texts; a missing or null number counts as 0, and a missing or null text as empty"
 )]
 pub trait CountsIn<R> {}
 #[diagnostic::do_not_recommend]
@@ -211,6 +344,8 @@ impl CountsIn<f64> for f64 {}
 impl CountsIn<f64> for f32 {}
 #[diagnostic::do_not_recommend]
 impl CountsIn<Decimal128> for Decimal128 {}
+#[diagnostic::do_not_recommend]
+impl CountsIn<String> for String {}
 
 /// A type with a length: an array or a map.
 #[doc(hidden)]
@@ -249,6 +384,8 @@ impl ComputedFrom for role::ShardKeyField {}
 impl ComputedFrom for role::Snapshot {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Computed {}
+#[diagnostic::do_not_recommend]
+impl ComputedFrom for role::RolledUp {}
 
 /// The shapes of fields that a computed field can use: one value, not one for each array element.
 #[doc(hidden)]
@@ -263,7 +400,7 @@ impl SingleValue for shape::One {}
 // For a field with serde's `default`, the compiler reports the error of `AlwaysStored`.
 impl<S> SingleValue for shape::Defaulted<S> where shape::SerdeDefault<S>: AlwaysStored {}
 
-/// Checks that a computed `R` can use a number of a document or an element. Derived code calls this function.
+/// Checks that a computed `R` can use a value of a document or an element. Derived code calls this function.
 #[doc(hidden)]
 pub fn ensure_counts<R, P>(_: P)
 where

@@ -64,6 +64,8 @@ pub struct Model {
     pub overflows: &'static [OverflowField],
     /// The computed fields, each after the computed fields that it uses.
     pub computed: &'static [ComputedField],
+    /// The stored names of the texts with an index that ignores case.
+    pub caseless: &'static [&'static str],
     /// The schema version of the model, 1 by default.
     pub schema_version: u32,
     /// The function that upgrades documents of older schema versions.
@@ -129,6 +131,7 @@ impl Model {
         rollups: &[],
         overflows: &[],
         computed: &[],
+        caseless: &[],
         schema_version: 1,
         upgrade: None,
     };

@@ -1,10 +1,11 @@
-//! Rollups over children as plain data: counts, sums and latest-N lists.
+//! Rollups over children as plain data: counts, sums, averages, minimums, maximums and latest-N lists.
 
-use bson::RawBson;
+use bson::{Bson, RawBson, doc};
 
 use super::Model;
 use crate::{
     Result,
+    backend::operation::Direction,
     language::{
         field::{
             AlwaysStored, ArrayPlace, Field, FullyResident, OptionalPlace, Ordered, Path, Place,
@@ -12,6 +13,7 @@ use crate::{
         },
         query::IntoValue,
     },
+    metadata::rollup::{STATE_COUNT, STATE_SUM, rollup_state_path},
     model::{
         document::{Document, Ref},
         projection::Projected,
@@ -45,6 +47,12 @@ pub enum RollupKind {
     Count,
     /// The sum of a field over the children.
     Sum(fn() -> Path),
+    /// The average of a field over the children with a value.
+    Average(fn() -> Path),
+    /// The smallest value of a field over the children.
+    Min(fn() -> Path),
+    /// The greatest value of a field over the children.
+    Max(fn() -> Path),
     /// Excerpts of the children with the greatest values of a field, the greatest first.
     Latest {
         /// The maximum number of excerpts.
@@ -54,6 +62,99 @@ pub enum RollupKind {
         /// The fields of an excerpt, as pairs of Rust name and stored name.
         fields: &'static [(&'static str, &'static str)],
     },
+}
+
+/// The children that a parent lists, in the order of a field: the entries of a latest-N list, or the child with the smallest or
+/// the greatest value.
+#[derive(Debug)]
+pub(crate) struct ChildList {
+    /// The maximum number of entries.
+    pub(crate) max: usize,
+    /// The stored path of the field by which the children are ordered. Children with equal values are ordered by `_id`.
+    pub(crate) by: String,
+    /// The order of both fields.
+    pub(crate) direction: Direction,
+    /// The fields of an entry, as pairs of Rust name and stored name.
+    pub(crate) fields: &'static [(&'static str, &'static str)],
+    /// Whether the list leaves out children without a value: null, a missing value, and NaN.
+    pub(crate) needs_value: bool,
+}
+
+impl Rollup {
+    /// Returns the path of the stored state, which writes of children change: the field itself or, for a field that is computed
+    /// from the state, a path in the metadata.
+    pub(crate) fn state_path(&self) -> String {
+        match self.kind {
+            RollupKind::Count | RollupKind::Sum(_) | RollupKind::Latest { .. } => {
+                self.stored.to_owned()
+            }
+            RollupKind::Average(_) | RollupKind::Min(_) | RollupKind::Max(_) => {
+                rollup_state_path(self.stored)
+            }
+        }
+    }
+
+    /// Returns the state of a parent without children.
+    pub(crate) fn empty_state(&self) -> Bson {
+        match self.kind {
+            RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
+            RollupKind::Average(_) => doc! { STATE_COUNT: 0_i64, STATE_SUM: 0_i64 }.into(),
+            RollupKind::Min(_) | RollupKind::Max(_) | RollupKind::Latest { .. } => {
+                Bson::Array(Vec::new())
+            }
+        }
+    }
+
+    /// Returns the value of the field in a parent without children.
+    pub(crate) fn empty_value(&self) -> Bson {
+        match self.kind {
+            RollupKind::Count | RollupKind::Sum(_) | RollupKind::Latest { .. } => {
+                self.empty_state()
+            }
+            RollupKind::Average(_) | RollupKind::Min(_) | RollupKind::Max(_) => Bson::Null,
+        }
+    }
+
+    /// Returns the stored paths of the children's fields that determine a contribution, except the reference.
+    pub(crate) fn input_paths(&self) -> Vec<String> {
+        let when = (self.when)().into_iter();
+        let mut paths: Vec<_> = when.map(|(path, _)| path.to_string()).collect();
+        match self.kind {
+            RollupKind::Count => {}
+            RollupKind::Sum(value)
+            | RollupKind::Average(value)
+            | RollupKind::Min(value)
+            | RollupKind::Max(value) => paths.push(value().to_string()),
+            RollupKind::Latest { by, fields, .. } => {
+                paths.push(by().to_string());
+                paths.extend(fields.iter().map(|(_, stored)| (*stored).to_owned()));
+            }
+        }
+        paths
+    }
+
+    /// Returns the list of children in the state. `None` if the state is a count or a sum.
+    pub(crate) fn child_list(&self) -> Option<ChildList> {
+        let extreme = |by: fn() -> Path, direction| ChildList {
+            max: 1,
+            by: by().to_string(),
+            direction,
+            fields: &[],
+            needs_value: true,
+        };
+        match self.kind {
+            RollupKind::Count | RollupKind::Sum(_) | RollupKind::Average(_) => None,
+            RollupKind::Min(by) => Some(extreme(by, Direction::Ascending)),
+            RollupKind::Max(by) => Some(extreme(by, Direction::Descending)),
+            RollupKind::Latest { max, by, fields } => Some(ChildList {
+                max,
+                by: by().to_string(),
+                direction: Direction::Descending,
+                fields,
+                needs_value: false,
+            }),
+        }
+    }
 }
 
 /// Returns a condition on children. Derived code calls this function.
@@ -88,6 +189,21 @@ pub fn ensure_counted_by<M, C: Document, P: CountedBy<M>>(_: impl FnOnce(C::Fiel
 /// Checks that a field of type `T` can hold a count or a sum. Derived code calls this function at compile time.
 #[doc(hidden)]
 pub fn ensure_counter<T: CounterValue>() {}
+
+/// Checks that a field of type `T` can hold an average. Derived code calls this function at compile time.
+#[doc(hidden)]
+pub fn ensure_average<T: AverageValue>() {}
+
+/// Checks that a field of type `T` can hold the smallest or greatest value of a field of a `C`. Derived code calls this function
+/// at compile time.
+#[doc(hidden)]
+pub fn ensure_extreme<T, C, P>(_: impl FnOnce(C::Fields) -> P)
+where
+    C: Document,
+    P: Place<Shape: Single, Role: StableRole, Value: RankedValue>,
+    T: ExtremeOf<P::Value>,
+{
+}
 
 /// Checks that a field of a `C` can be summed. Derived code calls this function at compile time.
 #[doc(hidden)]
@@ -191,6 +307,30 @@ impl<T, M: Document, R: StableRole> CountedBy<M> for OptionalPlace<T, Ref<M>, R,
 pub trait CounterValue {}
 #[diagnostic::do_not_recommend]
 impl CounterValue for i64 {}
+
+/// The type of an average.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "an average is an `Option<f64>`, not a `{Self}`",
+    label = "not an `Option<f64>`",
+    note = "the average of no children is `None`"
+)]
+pub trait AverageValue {}
+#[diagnostic::do_not_recommend]
+impl AverageValue for Option<f64> {}
+
+/// The type of a minimum or maximum of values of type `V`.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a minimum or maximum of `{V}` cannot be a `{Self}`",
+    label = "not an `Option` of the type of the children's field",
+    note = "write `Option<T>` for a field of type `T` or `Option<T>`; the value is `None` without children"
+)]
+pub trait ExtremeOf<V> {}
+#[diagnostic::do_not_recommend]
+impl<V> ExtremeOf<V> for Option<V> {}
+#[diagnostic::do_not_recommend]
+impl<V> ExtremeOf<Option<V>> for Option<V> {}
 
 /// A type of value that can be summed.
 #[doc(hidden)]

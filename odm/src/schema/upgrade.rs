@@ -16,6 +16,7 @@ use crate::{
     language::query::{append_field, id_filter, same_bytes, single_field_document},
     metadata::{Metadata, ParsedMetadata, SCHEMA_VERSION, overflow::OVERFLOW},
     model::{
+        caseless::replace_caseless_texts,
         decode,
         document::Document,
         stored::{set_at, to_raw_value},
@@ -117,6 +118,7 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     let arrays = spilled_arrays(model, &document);
     upgrade(from, &mut document).map_err(naming_document)?;
     compute_document(model, &mut document).map_err(naming_document)?;
+    replace_caseless_texts(model, &mut document);
     ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
     let mut id_parts = id_parts.iter();
     if let Some((field, _)) = id_parts.find(|(field, value)| document.get(field) != Some(value)) {

@@ -3,7 +3,8 @@
 use tracing::Instrument;
 
 use super::{
-    DeleteMode, Footprint, SourceCache, WriteOperation, add_managed_fields, computed,
+    DeleteMode, Footprint, SourceCache, WriteOperation, add_insert_metadata, add_managed_fields,
+    computed,
     delete_mode::soft_delete,
     ensure_unique_indexes,
     maintainer::{Next, WriteContext},
@@ -19,7 +20,7 @@ use crate::{
         },
     },
     error,
-    schema::{Model, upgrade},
+    schema::Model,
     session::{access::Access, transaction_scope},
 };
 
@@ -53,7 +54,7 @@ impl BulkWriteEntry {
         }
         match &mut item.write {
             operation::BulkOperation::Insert { document, .. } => {
-                upgrade::add_version(model, document)?
+                add_insert_metadata(document, model)?
             }
             operation::BulkOperation::Update(update) => {
                 add_managed_fields(&mut update.change, model)?

@@ -30,6 +30,7 @@ use crate::{
     backend::operation::{DocumentChange, Stage, UpdateOperation},
     error,
     language::query::{equal_to, single_field_document},
+    metadata::caseless_path,
     model::ids::one_of,
     schema::{ComputedField, Model},
     session::access::{Access, ModelAccess},
@@ -72,10 +73,18 @@ impl Maintainer for ComputedFields {
     }
 
     fn declarations(&self, model: &'static Model) -> BTreeMap<String, String> {
-        let fields = model.computed.iter();
+        // A field that is computed from the state of a rollup is declared by the rollup.
+        let is_rollup = |field: &&ComputedField| {
+            let mut rollups = model.rollups.iter();
+            rollups.any(|rollup| rollup.stored == field.stored)
+        };
+        let fields = model.computed.iter().filter(|field| !is_rollup(field));
         let description = |field: &ComputedField| format!("{:?}", (field.computation)());
+        let caseless = model.caseless.iter();
+        let caseless = caseless.map(|field| (caseless_path(field), "text without case".to_owned()));
         fields
             .map(|field| (field.stored.to_owned(), description(field)))
+            .chain(caseless)
             .collect()
     }
 }

@@ -7,7 +7,10 @@ pub(crate) use crate::model::stored::{
     to_raw_value, value_at,
 };
 
-use super::narrow_filter;
+use super::{
+    computed::{expression_error, try_as_one_update},
+    narrow_filter,
+};
 use crate::{
     Error, Result,
     backend::operation::{
@@ -42,13 +45,16 @@ impl MetadataUpdate {
     async fn into_update(mut self, access: ModelAccess<'_>) -> Result<UpdateOperation> {
         narrow_filter(access, &mut self.filter).await?;
         let array_filters = self.array_filters.iter().map(to_raw_document);
+        let mut change = DocumentChange::Operators {
+            update: to_raw_document(&self.update)?,
+            array_filters: array_filters.collect::<Result<_>>()?,
+        };
+        // Rollups are inputs of computed fields. An update of a rollup always has the form of a pipeline.
+        try_as_one_update(access.model, &mut change)?;
         Ok(UpdateOperation {
             collection: access.model.collection.into(),
             filter: self.filter,
-            change: DocumentChange::Operators {
-                update: to_raw_document(&self.update)?,
-                array_filters: array_filters.collect::<Result<_>>()?,
-            },
+            change,
             multi: true,
             upsert: false,
             origin: self.origin,
@@ -71,6 +77,7 @@ pub(crate) async fn apply_updates(
     let outcome = write_unordered(access, changes).await?;
     for result in outcome.results {
         if let BulkItemOutcome::Failed(error) = result {
+            let error = expression_error(error);
             return Err(error::naming_model(access.model)(error));
         }
     }
@@ -126,7 +133,9 @@ pub(crate) async fn apply_each(
 /// Applies an update of metadata. Returns the number of matched documents.
 pub(crate) async fn apply_update(access: ModelAccess<'_>, change: MetadataUpdate) -> Result<u64> {
     let update = change.into_update(access).await?;
-    Ok(access.update(update).await?.matched)
+    let result = access.update(update).await;
+    let result = result.map_err(|error| error::naming_model(access.model)(expression_error(error)));
+    Ok(result?.matched)
 }
 
 /// Removes the records of a kind of pending work from the documents that a filter matches. Returns the number of documents.

@@ -1,4 +1,5 @@
-//! Rollups: counts, sums and latest-N lists on a *parent* document, computed from the *children* that refer to the parent.
+//! Rollups: counts, sums, averages, minimums, maximums and latest-N lists on a *parent* document, computed from the *children* that
+//! refer to the parent.
 //!
 //! The *contribution* of a child follows from the fields of the child. The child records its last contribution to each parent.
 //! The difference between the two is the delta for the parent, so no write needs to know the state before the write.
@@ -10,6 +11,9 @@
 //!   compares and changes the rollup version, which was read before the children. A stale delta therefore never reaches the
 //!   parent. In the same write, the parent notes the applied contribution until the child has recorded it. This prevents a
 //!   contribution from being applied twice.
+//!
+//! The contributions change the *state* of a rollup. For a count, a sum and a latest-N list, the state is the field itself. An
+//! average has a sum and a count as state, and a minimum or maximum has a list of one child. The field is then a computed field.
 //!
 //! A new parent can have children already. The insert records a pending recompute, which runs when the parent is visible
 //! (`rollups/recompute.rs`). If the parent does not exist, a write of a child leaves the rollups to that recompute.
@@ -23,6 +27,7 @@ mod parent_update;
 mod queue;
 mod recompute;
 mod standalone;
+mod sum;
 mod transactional;
 
 use std::{
@@ -79,7 +84,7 @@ const MAX_CHILDREN_PER_BATCH: usize = 1_000;
 /// The maximum number of attempts to write a document under contention.
 const MAX_UPDATE_ATTEMPTS: u32 = 100;
 
-/// Counts, sums and latest-N lists of children.
+/// Rollups of children.
 #[derive(Debug)]
 pub(super) struct Rollups;
 
@@ -143,13 +148,13 @@ impl Maintainer for Rollups {
             for group in &groups {
                 Index::declare_on(group.reference.clone(), indexes);
                 for rollup in &group.rollups {
-                    let sort_field = match rollup.kind {
-                        RollupKind::Count | RollupKind::Sum(_) => continue,
-                        RollupKind::Latest { by, .. } => by().to_string(),
+                    let Some(list) = rollup.child_list() else {
+                        continue;
                     };
+                    // With an equal reference, a scan in reverse has the ascending order of a minimum.
                     let list_index = Index::new(vec![
                         (group.reference.clone(), Direction::Ascending),
-                        (sort_field, Direction::Descending),
+                        (list.by, Direction::Descending),
                         ("_id".to_owned(), Direction::Descending),
                     ]);
                     if !indexes.iter().any(|index| index.serves_as(&list_index)) {
@@ -263,6 +268,9 @@ fn describe_rollup(rollup: &Rollup) -> String {
     let value = match rollup.kind {
         RollupKind::Count => "count".to_owned(),
         RollupKind::Sum(field) => format!("sum of {}", field()),
+        RollupKind::Average(field) => format!("average of {}", field()),
+        RollupKind::Min(field) => format!("minimum of {}", field()),
+        RollupKind::Max(field) => format!("maximum of {}", field()),
         RollupKind::Latest { max, by, fields } => {
             format!("latest {max} by {}: {fields:?}", by())
         }
@@ -324,10 +332,6 @@ fn initialize_parents(
     if !is_parent_model(model) {
         return Ok(None);
     }
-    let initial_value = |rollup: &Rollup| match rollup.kind {
-        RollupKind::Count | RollupKind::Sum(_) => Bson::Int64(0),
-        RollupKind::Latest { .. } => Bson::Array(Vec::new()),
-    };
     let Some(documents) = write.documents_to_insert() else {
         return Ok(None);
     };
@@ -338,7 +342,7 @@ fn initialize_parents(
     for raw in documents {
         edit_fields(raw, &names, |fields| {
             for rollup in model.rollups {
-                fields.insert(rollup.stored, initial_value(rollup));
+                set_at(fields, &rollup.state_path(), rollup.empty_state());
             }
             set_at(fields, ROLLUP_VERSION, initial_version);
             let pending_path = PendingKind::RECOMPUTE.record_path();

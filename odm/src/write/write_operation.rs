@@ -2,14 +2,14 @@
 
 use bson::{RawDocument, RawDocumentBuf};
 
-use super::{Footprint, add_managed_fields};
+use super::{Footprint, add_insert_metadata, add_managed_fields};
 use crate::{
     Result,
     backend::operation::{
         DeleteOperation, DocumentChange, FindAndModify, FindAndModifyKind, FindOperation,
         InsertOperation, UpdateOperation,
     },
-    schema::{Model, upgrade},
+    schema::Model,
     session::access::{ModelAccess, add_condition, find_matching},
 };
 
@@ -71,7 +71,7 @@ impl WriteOperation {
     /// The other managed fields of an insert are set earlier, when the document is built.
     pub(super) fn with_managed_fields(mut self, model: &Model) -> Result<Self> {
         for document in self.documents_to_insert().into_iter().flatten() {
-            upgrade::add_version(model, document)?;
+            add_insert_metadata(document, model)?;
         }
         if let Some(change) = self.change_mut() {
             add_managed_fields(change, model)?;

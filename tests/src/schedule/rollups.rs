@@ -248,6 +248,12 @@ pub(super) fn sabotage_insert(sabotage: Sabotage, insert: &mut InsertOperation) 
 
 /// Removes a guard from an update.
 pub(super) fn sabotage_update(sabotage: Sabotage, update: &mut UpdateOperation) {
+    // A parent with averages or extremes is updated by a pipeline.
+    if sabotage == Sabotage::RollupVersion {
+        change_document(&mut update.filter, |filter| {
+            filter.remove("_odm.rollup_version");
+        });
+    }
     let DocumentChange::Operators {
         update: operators, ..
     } = &mut update.change
@@ -260,9 +266,6 @@ pub(super) fn sabotage_update(sabotage: Sabotage, update: &mut UpdateOperation) 
         }
     };
     match sabotage {
-        Sabotage::RollupVersion => change_document(&mut update.filter, |filter| {
-            filter.remove("_odm.rollup_version");
-        }),
         Sabotage::AppliedContribution => {
             change_document(operators, |operators| unset(operators, "_odm.applied"))
         }

@@ -17,6 +17,14 @@ pub struct Post {
     likes: i64,
     #[latest(5, of = Comment::post, by = likes)]
     best: Vec<Best>,
+    #[avg(of = Comment::post, value = likes)]
+    average: Option<f64>,
+    #[min(of = Comment::post, value = likes, when(shown = true))]
+    fewest: Option<i64>,
+    #[max(of = Comment::post, value = likes)]
+    most: Option<i64>,
+    #[computed(likes / comments, default = 0.0)]
+    popularity: f64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
@@ -42,7 +50,7 @@ pub struct Comment {
 pub struct Blog;
 type Db = odm::Database<Blog>;
 
-/// A storm of `#[count]`, `#[sum]` and `#[latest]` fields.
+/// A storm of rollups of every kind.
 #[derive(Debug)]
 pub struct Rollups;
 

@@ -374,7 +374,20 @@ macro_rules! for_every_test {
                 ]
             }
             derived_fields {
+                averages: [
+                    a_rating_sorts_filters_and_pages,
+                    a_rollup_declared_later_reads_as_empty,
+                    an_average_with_a_sum_that_overflows_is_an_error,
+                    averages_and_extremes_follow_each_write,
+                    averages_over_arrays_of_references_ignore_soft_deletes,
+                    averages_survive_a_crash_at_every_operation,
+                    concurrent_writes_keep_averages_and_extremes_exact,
+                    extremes_are_read_by_one_index,
+                    parents_inserted_after_their_children_get_averages,
+                    the_check_finds_wrong_averages,
+                ]
                 computed: [
+                    texts_are_computed,
                     conflicting_operators_are_refused,
                     numeric_map_keys_are_not_positions,
                     a_check_finds_and_a_repair_computes,
@@ -391,6 +404,14 @@ macro_rules! for_every_test {
                     values_are_literal,
                     failed_computations_write_nothing,
                     inexpressible_updates_use_a_transaction,
+                ]
+                ignore_case: [
+                    an_update_of_an_unknown_text_is_refused,
+                    an_upgrade_adds_caseless_texts,
+                    concurrent_inserts_of_one_text_conflict,
+                    texts_are_found_without_case_after_each_write,
+                    the_check_finds_and_the_repair_adds_caseless_texts,
+                    unique_texts_ignore_case,
                 ]
                 rollups: [
                     a_bulk_is_counted,

@@ -566,6 +566,7 @@ const STORED_NAMES: &[&str] = &[
     "provisional",
     "recompute",
     "revalidate",
+    "rollup_state",
     "rollup_version",
     "schema_version",
     "swept_generation",

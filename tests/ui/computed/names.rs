@@ -18,8 +18,6 @@ struct Basket {
     nothing: i64,
     #[computed(own + apples)]
     own: i64,
-    #[computed(apples / oranges)]
-    ratio: f64,
     #[computed(average(apples, oranges))]
     average: f64,
     #[computed(apples, oranges)]

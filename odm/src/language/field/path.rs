@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, sync::Arc};
 use bson::RawBson;
 
 use super::Tag;
-use crate::{Error, ErrorKind, Result, language::query::FilterNode};
+use crate::{Error, ErrorKind, Result, language::query::FilterNode, metadata::caseless_path};
 
 /// A dotted path of stored names, with properties of the place.
 #[derive(Debug, Clone)]
@@ -16,6 +16,8 @@ pub struct Path {
     omits: Option<fn(&RawBson) -> bool>,
     /// Whether the field has serde's `default`.
     has_default: bool,
+    /// Whether the document also stores the caseless text of the place.
+    is_caseless: bool,
     /// The error of an invalid map key, found when the path is built and returned when the path is used.
     error: Option<Error>,
     /// The condition on the enum variants around the place: the place is written only where the condition holds.
@@ -82,6 +84,7 @@ impl Path {
         max: None,
         omits: None,
         has_default: false,
+        is_caseless: false,
         error: None,
         only_where: None,
         beside_tag: false,
@@ -101,6 +104,7 @@ impl Path {
                 max: None,
                 omits: None,
                 has_default: false,
+                is_caseless: false,
                 error: self.error.clone(),
                 only_where: self.only_where.clone(),
                 beside_tag: false,
@@ -140,6 +144,21 @@ impl Path {
             has_default: true,
             ..self
         }
+    }
+
+    /// Marks a text with an index that ignores case.
+    #[must_use]
+    pub fn caseless(self) -> Self {
+        Self {
+            is_caseless: true,
+            ..self
+        }
+    }
+
+    /// Returns the path of the caseless text, if the document stores the caseless text.
+    pub(crate) fn caseless_place(&self) -> Option<Self> {
+        let path = || Self::ROOT.append_name(&caseless_path(&self.dotted));
+        self.is_caseless.then(path)
     }
 
     /// Returns whether a document without the place reads as a document with an empty array or map.
@@ -187,6 +206,7 @@ impl Path {
             max: None,
             omits: None,
             has_default: false,
+            is_caseless: false,
             error: self.error.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,
@@ -507,6 +527,7 @@ impl Path {
             max: None,
             omits: None,
             has_default: false,
+            is_caseless: false,
             error: self.error.clone(),
             only_where: self.only_where.clone(),
             beside_tag: false,

@@ -10,7 +10,7 @@ use crate::{
     Error, ErrorKind, Result, error,
     language::query::append_field,
     model::stored::{parse_document, to_raw_document, to_raw_value},
-    schema::{Computation, ComputedField, Model, NumberKind, Term},
+    schema::{Computation, ComputationKind, ComputedField, Model, Term, computed::WHITE_SPACE},
 };
 
 /// The message for a result outside the range of an int64.
@@ -70,56 +70,70 @@ pub(crate) fn evaluate_field(field: &ComputedField, document: &RawDocument) -> R
         Error::new(ErrorKind::Invalid, OUT_OF_RANGE_MESSAGE).with_path(field.stored)
     })?;
     Ok(match value {
-        ComputedNumber::Whole(number) => number.into(),
-        ComputedNumber::Float(number) => number.into(),
+        TermValue::Whole(number) => number.into(),
+        TermValue::Float(number) => number.into(),
         #[cfg(feature = "engine")]
-        ComputedNumber::Decimal(number) => number.into(),
+        TermValue::Decimal(number) => number.into(),
+        TermValue::Text(text) => text.into(),
+        TermValue::Stored(value) => value,
     })
 }
 
-/// A number. All numbers of one computation have the same kind.
-#[derive(Clone, Copy)]
-enum ComputedNumber {
+/// The value of a term. All numbers of one computation have the same kind.
+enum TermValue {
     Whole(i64),
     Float(f64),
     #[cfg(feature = "engine")]
     Decimal(Decimal128),
+    Text(String),
+    Stored(Bson),
+}
+
+impl TermValue {
+    fn into_text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            // The derive accepts only texts in a computed text.
+            _ => String::new(),
+        }
+    }
 }
 
 /// The document and the array element that a term reads.
 #[derive(Clone, Copy)]
 struct EvaluationScope<'d> {
-    kind: NumberKind,
+    kind: ComputationKind,
     document: &'d RawDocument,
     element: Option<RawBsonRef<'d>>,
 }
 
-/// `None` is an overflow.
-type EvaluationResult = std::result::Result<Option<ComputedNumber>, bson::error::Error>;
+/// `None` is an overflow of a whole number, or a zero divisor in a float.
+type EvaluationResult = std::result::Result<Option<TermValue>, bson::error::Error>;
 
 impl EvaluationScope<'_> {
     fn evaluate_term(self, term: &Term) -> EvaluationResult {
-        let binary =
-            |binary: &[Term; 2],
-             compute: fn(ComputedNumber, ComputedNumber) -> Option<ComputedNumber>| {
-                let [a, b] = binary;
-                Ok(match (self.evaluate_term(a)?, self.evaluate_term(b)?) {
-                    (Some(a), Some(b)) => compute(a, b),
-                    _ => None,
-                })
-            };
+        let binary = |binary: &[Term; 2],
+                      compute: fn(TermValue, TermValue) -> Option<TermValue>| {
+            let [a, b] = binary;
+            Ok(match (self.evaluate_term(a)?, self.evaluate_term(b)?) {
+                (Some(a), Some(b)) => compute(a, b),
+                _ => None,
+            })
+        };
         match term {
             Term::Whole(number) => Ok(Some(self.integer_of_kind(*number))),
-            Term::Float(number) => Ok(Some(ComputedNumber::Float(*number))),
+            Term::Float(number) => Ok(Some(TermValue::Float(*number))),
+            Term::Text(text) => Ok(Some(TermValue::Text(text.clone()))),
+            Term::Null => Ok(Some(TermValue::Stored(Bson::Null))),
             Term::Value(path) => Ok(Some(
-                self.number_or_zero(value_at(self.document.into(), path)?),
+                self.value_or_zero(value_at(self.document.into(), path)?),
             )),
             Term::ElementValue(path) => {
                 let value = match self.element {
                     Some(element) => value_at(element, path)?,
                     None => None,
                 };
-                Ok(Some(self.number_or_zero(value)))
+                Ok(Some(self.value_or_zero(value)))
             }
             Term::Len(path) => {
                 let len = match value_at(self.document.into(), path)? {
@@ -134,6 +148,34 @@ impl EvaluationScope<'_> {
             Term::Add(terms) => binary(terms, checked_add),
             Term::Subtract(terms) => binary(terms, checked_subtract),
             Term::Multiply(terms) => binary(terms, checked_multiply),
+            Term::Divide(terms) => binary(terms, checked_divide),
+            Term::IfZeroDivisor(terms) => {
+                let [term, default] = &**terms;
+                match self.evaluate_term(term)? {
+                    None => self.evaluate_term(default),
+                    value => Ok(value),
+                }
+            }
+            Term::Lower(term) => self.evaluate_text(term, |text| text.to_ascii_lowercase()),
+            Term::Trim(term) => self.evaluate_text(term, |text| {
+                text.trim_matches(|c| WHITE_SPACE.contains(c)).to_owned()
+            }),
+            Term::Concat(terms) => {
+                let mut all = String::new();
+                for term in terms {
+                    all.extend(self.evaluate_term(term)?.map(TermValue::into_text));
+                }
+                Ok(Some(TermValue::Text(all)))
+            }
+            Term::First(array, path) => {
+                let first = match value_at(self.document.into(), array)? {
+                    Some(RawBsonRef::Array(array)) => array.into_iter().next().transpose()?,
+                    _ => None,
+                };
+                let value = first.map(|first| value_at(first, path)).transpose()?;
+                let value = value.flatten().map_or(Ok(Bson::Null), Bson::try_from)?;
+                Ok(Some(TermValue::Stored(value)))
+            }
             Term::Sum(array, each) => {
                 let mut sum = Some(self.integer_of_kind(0));
                 if let Some(RawBsonRef::Array(array)) = value_at(self.document.into(), array)? {
@@ -153,24 +195,33 @@ impl EvaluationScope<'_> {
         }
     }
 
-    fn integer_of_kind(self, number: i64) -> ComputedNumber {
+    fn evaluate_text(self, term: &Term, change: fn(&str) -> String) -> EvaluationResult {
+        let value = self.evaluate_term(term)?;
+        Ok(value.map(|value| TermValue::Text(change(&value.into_text()))))
+    }
+
+    fn integer_of_kind(self, number: i64) -> TermValue {
         match self.kind {
-            NumberKind::Whole => ComputedNumber::Whole(number),
-            NumberKind::Float => ComputedNumber::Float(number as f64),
+            ComputationKind::Whole | ComputationKind::Stored => TermValue::Whole(number),
+            ComputationKind::Float => TermValue::Float(number as f64),
             #[cfg(feature = "engine")]
-            NumberKind::Decimal => ComputedNumber::Decimal(decimal::from_integer(number)),
+            ComputationKind::Decimal => TermValue::Decimal(decimal::from_integer(number)),
+            ComputationKind::Text => TermValue::Text(String::new()),
         }
     }
 
-    /// Converts a value. Any value that is not a number of this kind counts as zero.
-    fn number_or_zero(self, value: Option<RawBsonRef<'_>>) -> ComputedNumber {
+    /// Converts a value. Any value of another kind counts as zero, or as an empty text.
+    fn value_or_zero(self, value: Option<RawBsonRef<'_>>) -> TermValue {
         match (value, self.kind) {
             (Some(RawBsonRef::Int32(number)), _) => self.integer_of_kind(number.into()),
             (Some(RawBsonRef::Int64(number)), _) => self.integer_of_kind(number),
-            (Some(RawBsonRef::Double(number)), NumberKind::Float) => ComputedNumber::Float(number),
+            (Some(RawBsonRef::Double(number)), ComputationKind::Float) => TermValue::Float(number),
             #[cfg(feature = "engine")]
-            (Some(RawBsonRef::Decimal128(number)), NumberKind::Decimal) => {
-                ComputedNumber::Decimal(number)
+            (Some(RawBsonRef::Decimal128(number)), ComputationKind::Decimal) => {
+                TermValue::Decimal(number)
+            }
+            (Some(RawBsonRef::String(text)), ComputationKind::Text) => {
+                TermValue::Text(text.to_owned())
             }
             _ => self.integer_of_kind(0),
         }
@@ -195,45 +246,45 @@ fn value_at<'d>(
     }
 }
 
-fn checked_add(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
+fn checked_add(a: TermValue, b: TermValue) -> Option<TermValue> {
     Some(match (a, b) {
-        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
-            ComputedNumber::Whole(a.checked_add(b)?)
-        }
+        (TermValue::Whole(a), TermValue::Whole(b)) => TermValue::Whole(a.checked_add(b)?),
         // The server starts sums with 0, so -0 becomes 0.
-        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(0.0 + a + b),
+        (TermValue::Float(a), TermValue::Float(b)) => TermValue::Float(0.0 + a + b),
         #[cfg(feature = "engine")]
-        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
-            ComputedNumber::Decimal(decimal::add(a, b))
+        (TermValue::Decimal(a), TermValue::Decimal(b)) => TermValue::Decimal(decimal::add(a, b)),
+        _ => return None,
+    })
+}
+
+fn checked_subtract(a: TermValue, b: TermValue) -> Option<TermValue> {
+    Some(match (a, b) {
+        (TermValue::Whole(a), TermValue::Whole(b)) => TermValue::Whole(a.checked_sub(b)?),
+        (TermValue::Float(a), TermValue::Float(b)) => TermValue::Float(a - b),
+        #[cfg(feature = "engine")]
+        (TermValue::Decimal(a), TermValue::Decimal(b)) => {
+            TermValue::Decimal(decimal::subtract(a, b))
         }
         _ => return None,
     })
 }
 
-fn checked_subtract(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
+fn checked_multiply(a: TermValue, b: TermValue) -> Option<TermValue> {
     Some(match (a, b) {
-        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
-            ComputedNumber::Whole(a.checked_sub(b)?)
-        }
-        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(a - b),
+        (TermValue::Whole(a), TermValue::Whole(b)) => TermValue::Whole(a.checked_mul(b)?),
+        (TermValue::Float(a), TermValue::Float(b)) => TermValue::Float(a * b),
         #[cfg(feature = "engine")]
-        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
-            ComputedNumber::Decimal(decimal::subtract(a, b))
+        (TermValue::Decimal(a), TermValue::Decimal(b)) => {
+            TermValue::Decimal(decimal::multiply(a, b))
         }
         _ => return None,
     })
 }
 
-fn checked_multiply(a: ComputedNumber, b: ComputedNumber) -> Option<ComputedNumber> {
-    Some(match (a, b) {
-        (ComputedNumber::Whole(a), ComputedNumber::Whole(b)) => {
-            ComputedNumber::Whole(a.checked_mul(b)?)
-        }
-        (ComputedNumber::Float(a), ComputedNumber::Float(b)) => ComputedNumber::Float(a * b),
-        #[cfg(feature = "engine")]
-        (ComputedNumber::Decimal(a), ComputedNumber::Decimal(b)) => {
-            ComputedNumber::Decimal(decimal::multiply(a, b))
-        }
-        _ => return None,
-    })
+/// Returns the quotient. `None` if the divisor is 0.
+fn checked_divide(a: TermValue, b: TermValue) -> Option<TermValue> {
+    match (a, b) {
+        (TermValue::Float(a), TermValue::Float(b)) if b != 0.0 => Some(TermValue::Float(a / b)),
+        _ => None,
+    }
 }

@@ -3,14 +3,15 @@
 use bson::{Bson, Document, bson, doc};
 
 use crate::schema::{
-    Computation, ComputedField, NumberKind, Term, computed::evaluate::OUT_OF_RANGE_MESSAGE,
+    Computation, ComputationKind, ComputedField, Term,
+    computed::{WHITE_SPACE, evaluate::OUT_OF_RANGE_MESSAGE},
 };
 
 /// Returns the expression for a computed field.
 pub(super) fn field_expression(field: &ComputedField) -> Bson {
     let Computation { kind, term } = (field.computation)();
     let value = term_expression(kind, &term);
-    if kind != NumberKind::Whole {
+    if kind != ComputationKind::Whole {
         return value;
     }
     // The server turns an integer overflow into a double. The type of the result shows an overflow in any part of the
@@ -34,14 +35,16 @@ pub(super) fn error_expression(message: &str, place: &str) -> Document {
     doc! { "$toInt": { "$concat": [message, { "$type": place }] } }
 }
 
-fn term_expression(kind: NumberKind, term: &Term) -> Bson {
+fn term_expression(kind: ComputationKind, term: &Term) -> Bson {
     let binary = |operator: &str, [a, b]: &[Term; 2]| bson!({ operator: [term_expression(kind, a), term_expression(kind, b)] });
     match term {
         Term::Whole(value) => convert_integer(kind, (*value).into()),
         Term::Float(value) => bson!({ "$literal": *value }),
-        Term::Value(place) => number_expression(kind, &format!("${place}")),
-        Term::ElementValue(place) if place.is_empty() => number_expression(kind, "$$this"),
-        Term::ElementValue(place) => number_expression(kind, &format!("$$this.{place}")),
+        Term::Text(text) => bson!({ "$literal": text }),
+        Term::Null => Bson::Null,
+        Term::Value(place) => value_expression(kind, &format!("${place}")),
+        Term::ElementValue(place) if place.is_empty() => value_expression(kind, "$$this"),
+        Term::ElementValue(place) => value_expression(kind, &format!("$$this.{place}")),
         Term::Len(place) => {
             let place = format!("${place}");
             let is_array = doc! { "$isArray": [&place] };
@@ -58,6 +61,35 @@ fn term_expression(kind: NumberKind, term: &Term) -> Bson {
         Term::Add(terms) => binary("$add", terms),
         Term::Subtract(terms) => binary("$subtract", terms),
         Term::Multiply(terms) => binary("$multiply", terms),
+        // Arithmetic with null is null, so a zero divisor anywhere makes the whole term null.
+        Term::Divide(terms) => {
+            let [a, b] = &**terms;
+            let quotient = doc! { "$divide": [term_expression(kind, a), "$$divisor"] };
+            bson!({ "$let": {
+                "vars": { "divisor": term_expression(kind, b) },
+                "in": { "$cond": [{ "$eq": ["$$divisor", 0] }, Bson::Null, quotient] },
+            } })
+        }
+        Term::IfZeroDivisor(terms) => binary("$ifNull", terms),
+        Term::Lower(term) => bson!({ "$toLower": term_expression(kind, term) }),
+        Term::Trim(term) => {
+            bson!({ "$trim": { "input": term_expression(kind, term), "chars": WHITE_SPACE } })
+        }
+        Term::Concat(terms) => {
+            let terms: Vec<_> = terms
+                .iter()
+                .map(|term| term_expression(kind, term))
+                .collect();
+            bson!({ "$concat": terms })
+        }
+        Term::First(array, path) => {
+            let array = format!("${array}");
+            let input = doc! { "$cond": [{ "$isArray": [&array] }, &array, []] };
+            bson!({ "$let": {
+                "vars": { "first": { "$arrayElemAt": [input, 0] } },
+                "in": { "$ifNull": [format!("$$first.{path}"), Bson::Null] },
+            } })
+        }
         Term::Sum(array, each) => {
             let array = format!("${array}");
             let input = doc! { "$cond": [{ "$isArray": [&array] }, &array, []] };
@@ -71,23 +103,28 @@ fn term_expression(kind: NumberKind, term: &Term) -> Bson {
 }
 
 /// Converts an integer expression to the kind of the computation.
-fn convert_integer(kind: NumberKind, value: Bson) -> Bson {
+fn convert_integer(kind: ComputationKind, value: Bson) -> Bson {
     let convert = match kind {
-        NumberKind::Whole => "$toLong",
-        NumberKind::Float => "$toDouble",
+        ComputationKind::Whole => "$toLong",
+        ComputationKind::Float => "$toDouble",
         #[cfg(feature = "engine")]
-        NumberKind::Decimal => "$toDecimal",
+        ComputationKind::Decimal => "$toDecimal",
+        ComputationKind::Text | ComputationKind::Stored => return value,
     };
     bson!({ convert: value })
 }
 
-/// Returns the number at a path. Any value that is not a number of this kind counts as zero.
-fn number_expression(kind: NumberKind, place: &str) -> Bson {
+/// Returns the value at a path. Any value of another kind counts as zero, or as an empty text.
+fn value_expression(kind: ComputationKind, place: &str) -> Bson {
     let types = match kind {
-        NumberKind::Whole => bson!(["int", "long"]),
-        NumberKind::Float => bson!(["int", "long", "double"]),
+        ComputationKind::Whole => bson!(["int", "long"]),
+        ComputationKind::Float => bson!(["int", "long", "double"]),
         #[cfg(feature = "engine")]
-        NumberKind::Decimal => bson!(["int", "long", "decimal"]),
+        ComputationKind::Decimal => bson!(["int", "long", "decimal"]),
+        ComputationKind::Text => {
+            return bson!({ "$cond": [{ "$eq": [{ "$type": place }, "string"] }, place, ""] });
+        }
+        ComputationKind::Stored => return place.into(),
     };
     let is_number = doc! { "$in": [{ "$type": place }, types] };
     convert_integer(kind, bson!({ "$cond": [is_number, place, 0] }))

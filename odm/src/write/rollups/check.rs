@@ -8,16 +8,17 @@ use super::{
     contribution::{RollupGroup, child_fields, rollup_groups_of_parent},
     is_parent_model,
     parent::{ParentIdentity, ParentKey},
-    parent_update::read_latest,
-    recompute::{RollupSums, add_values, for_each_document},
+    parent_update::read_list,
+    recompute::for_each_document,
+    sum::{RollupSums, add_values},
 };
 use crate::{
     Result,
     model::{ids::OrderedId, stored::parse_fields},
     pending::record::PendingKind,
-    schema::{Model, RollupKind, upgrade},
+    schema::{Model, upgrade},
     session::access::ModelAccess,
-    write::metadata_update::{parse_document, to_raw_document},
+    write::metadata_update::{parse_document, to_raw_document, value_at},
 };
 
 /// A rollup that differs from the contributions of the children.
@@ -60,23 +61,27 @@ pub(crate) async fn find_wrong_rollups(
                 continue;
             }
             for (position, rollup) in group.rollups.iter().enumerate() {
-                let actual = document.get(rollup.stored).cloned().unwrap_or(Bson::Null);
-                let expected = match rollup.kind {
-                    RollupKind::Count | RollupKind::Sum(_) => {
+                // The check of computed fields compares a field that is computed from the state.
+                let actual = value_at(document, &rollup.state_path());
+                let actual = actual.cloned().unwrap_or(Bson::Null);
+                let expected = match rollup.child_list() {
+                    None => {
                         let sum = sums.get(key).and_then(|sums| sums.get(rollup.stored));
                         // A sum that does not fit into an `i64` keeps the work of a child pending, so there is no finding.
-                        match i64::try_from(sum.copied().unwrap_or(0)) {
-                            Ok(sum) => Bson::Int64(sum),
+                        match sum
+                            .copied()
+                            .unwrap_or_default()
+                            .to_state(access.model, rollup)
+                        {
+                            Ok(state) => state,
                             Err(_) => continue,
                         }
                     }
-                    RollupKind::Latest { .. } => {
+                    Some(_) => {
                         let parent = (position, &parent);
                         let filter = Document::new();
-                        Bson::Array(
-                            read_latest(access.to(group.child_model), &group, parent, filter)
-                                .await?,
-                        )
+                        let children = access.to(group.child_model);
+                        Bson::Array(read_list(children, &group, parent, filter).await?)
                     }
                 };
                 if actual != expected {

@@ -6,6 +6,7 @@ use bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
     Result, error,
+    language::field::Path,
     metadata::{
         self, ParsedMetadata,
         references::tombstone,
@@ -16,7 +17,7 @@ use crate::{
     },
     model::{ids::OrderedId, stored::root_of},
     pending::record::PendingKind,
-    schema::{Model, Rollup, RollupKind, SharedScope},
+    schema::{ChildList, Model, Rollup, RollupKind, SharedScope},
     write::{
         footprint::update_touches,
         metadata_update::{set_at, value_at},
@@ -40,9 +41,9 @@ pub(super) struct RollupGroup {
 pub(super) struct Contribution {
     /// The `_id` of the parent.
     pub(super) parent_id: Bson,
-    /// The values that the child adds to counts and sums, by stored name. Zero values are left out.
+    /// The values that the child adds to counts, sums and averages, by stored name. Zero is left out, except in averages.
     pub(super) values: Document,
-    /// The entries of the child in latest-N lists, by rollup of the group. `None` for a rollup that is not a list or that
+    /// The entries of the child in lists, by rollup of the group. `None` for a rollup that is not a list or that
     /// excludes the child.
     pub(super) excerpts: Vec<Option<Document>>,
 }
@@ -129,27 +130,18 @@ impl RollupGroup {
         format!("{}.{}", self.child_model.collection, self.reference)
     }
 
-    pub(super) fn has_latest(&self) -> bool {
-        self.rollups.iter().any(|rollup| match rollup.kind {
-            RollupKind::Count | RollupKind::Sum(_) => false,
-            RollupKind::Latest { .. } => true,
-        })
+    pub(super) fn has_list(&self) -> bool {
+        self.rollups
+            .iter()
+            .any(|rollup| rollup.child_list().is_some())
     }
 
     /// Whether an update can change the contributions of the documents.
     pub(super) fn is_changed_by(&self, update: &RawDocument) -> bool {
         let is_written = |path: &str| update_touches(update, path);
         let depends_on_update = |rollup: &&Rollup| {
-            let mut when = (rollup.when)().into_iter();
-            when.any(|(path, _)| is_written(&path.to_string()))
-                || match rollup.kind {
-                    RollupKind::Count => false,
-                    RollupKind::Sum(value) => is_written(&value().to_string()),
-                    RollupKind::Latest { by, fields, .. } => {
-                        is_written(&by().to_string())
-                            || fields.iter().any(|(_, stored)| is_written(stored))
-                    }
-                }
+            let inputs = rollup.input_paths();
+            inputs.iter().any(|path| is_written(path))
         };
         is_written(&self.reference)
             || self.child_model.soft_delete.is_some_and(is_written)
@@ -162,21 +154,7 @@ impl RollupGroup {
         let whole_fields = self.child_model.soft_delete.into_iter().chain(scope);
         let mut paths: Vec<String> = whole_fields.map(ToOwned::to_owned).collect();
         paths.push(self.reference.clone());
-        for rollup in &self.rollups {
-            paths.extend(
-                (rollup.when)()
-                    .into_iter()
-                    .map(|(path, _)| path.to_string()),
-            );
-            match rollup.kind {
-                RollupKind::Count => {}
-                RollupKind::Sum(value) => paths.push(value().to_string()),
-                RollupKind::Latest { by, fields, .. } => {
-                    paths.push(by().to_string());
-                    paths.extend(fields.iter().map(|(_, stored)| (*stored).to_owned()));
-                }
-            }
-        }
+        paths.extend(self.rollups.iter().flat_map(|rollup| rollup.input_paths()));
         let roots = paths.iter().map(|path| root_of(path).to_owned());
         roots.collect()
     }
@@ -194,21 +172,17 @@ impl RollupGroup {
         let (mut values, mut excerpts) = (Document::new(), Vec::new());
         for rollup in &self.rollups {
             let is_included = matches_condition(rollup, document)?;
-            let (value, excerpt) = match rollup.kind {
-                RollupKind::Count => (1, None),
-                RollupKind::Sum(value) => match value_at(document, &value().to_string()) {
-                    Some(Bson::Int32(value)) => (i64::from(*value), None),
-                    Some(Bson::Int64(value)) => (*value, None),
-                    _ => (0, None),
-                },
-                RollupKind::Latest { by, fields, .. } => {
-                    (0, Some(list_entry(document, &by().to_string(), fields)))
-                }
+            let value = match rollup.kind {
+                RollupKind::Count => Some(1),
+                RollupKind::Sum(value) => integer_at(document, value).filter(|value| *value != 0),
+                RollupKind::Average(value) => integer_at(document, value),
+                RollupKind::Min(_) | RollupKind::Max(_) | RollupKind::Latest { .. } => None,
             };
-            excerpts.push(excerpt.filter(|_| is_included));
-            if is_included && value != 0 {
+            if let (true, Some(value)) = (is_included, value) {
                 values.insert(rollup.stored, value);
             }
+            let list = rollup.child_list().filter(|_| is_included);
+            excerpts.push(list.and_then(|list| list_entry(document, &list)));
         }
         if let [parent] = targets {
             let parent_id = parent.clone();
@@ -265,24 +239,27 @@ impl RollupGroup {
         }
     }
 
-    /// Returns the query for a latest-N list without the condition on the reference: the filter and the sort order.
-    pub(super) fn latest_query(&self, rollup: &Rollup) -> Result<(Document, Document)> {
+    /// Returns the query for a list without the condition on the reference: the filter and the sort order.
+    pub(super) fn list_query(
+        &self,
+        rollup: &Rollup,
+        list: &ChildList,
+    ) -> Result<(Document, Document)> {
         let mut filter = Document::new();
         for (path, value) in (rollup.when)() {
             let value = Bson::try_from(value?).map_err(error::from_bson)?;
             filter.insert(path.to_string(), doc! { "$eq": value });
+        }
+        if list.needs_value && !filter.contains_key(&list.by) {
+            filter.insert(&list.by, doc! { "$nin": [Bson::Null, f64::NAN] });
         }
         if let Some(field) = self.child_model.soft_delete {
             filter.insert(field, Bson::Null);
         }
         // A child with a provisional tombstone still exists: the delete can be rolled back.
         filter.extend(tombstone::not_final());
-        let mut sort = Document::new();
-        match rollup.kind {
-            RollupKind::Count | RollupKind::Sum(_) => {}
-            RollupKind::Latest { by, .. } => drop(sort.insert(by().to_string(), -1)),
-        }
-        sort.insert("_id", -1);
+        let mut sort = doc! { &list.by: list.direction.sign() };
+        sort.insert("_id", list.direction.sign());
         Ok((filter, sort))
     }
 }
@@ -307,27 +284,50 @@ fn matches_condition(rollup: &Rollup, document: &Document) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the list entry of a document: the listed fields, the `_id`, and the sort value.
-fn list_entry(document: &Document, by: &str, fields: &[(&str, &str)]) -> Document {
+/// Returns the integer at a path.
+fn integer_at(document: &Document, path: fn() -> Path) -> Option<i64> {
+    match value_at(document, &path().to_string())? {
+        Bson::Int32(value) => Some((*value).into()),
+        Bson::Int64(value) => Some(*value),
+        _ => None,
+    }
+}
+
+/// Returns the list entry of a document: the listed fields, the `_id`, and the sort value. `None` if the list leaves out the
+/// document.
+fn list_entry(document: &Document, list: &ChildList) -> Option<Document> {
+    let sort_value = value_at(document, &list.by).unwrap_or(&Bson::Null);
+    if list.needs_value && !has_value(sort_value) {
+        return None;
+    }
     let mut entry = Document::new();
-    for (_, stored) in fields {
+    for (_, stored) in list.fields {
         if let Some(value) = document.get(stored) {
             entry.insert(*stored, value.clone());
         }
     }
     let id = document.get("_id").cloned().unwrap_or(Bson::Null);
     set_at(&mut entry, ENTRY_ID, id);
-    if sort_value_path(by, fields) != by {
-        let sort_value = value_at(document, by).cloned().unwrap_or(Bson::Null);
-        set_at(&mut entry, ENTRY_SORT_VALUE, sort_value);
+    if sort_value_path(list) != list.by {
+        set_at(&mut entry, ENTRY_SORT_VALUE, sort_value.clone());
     }
-    entry
+    Some(entry)
+}
+
+/// Whether a value can be a minimum or a maximum.
+fn has_value(value: &Bson) -> bool {
+    match value {
+        Bson::Null | Bson::Undefined => false,
+        Bson::Double(number) => !number.is_nan(),
+        Bson::Decimal128(number) => !number.to_string().ends_with("NaN"),
+        _ => true,
+    }
 }
 
 /// Returns the path of the sort value in a list entry.
-pub(super) fn sort_value_path<'b>(by: &'b str, fields: &[(&str, &str)]) -> &'b str {
-    match fields.iter().any(|(_, stored)| *stored == by) {
-        true => by,
+pub(super) fn sort_value_path(list: &ChildList) -> &str {
+    match list.fields.iter().any(|(_, stored)| *stored == list.by) {
+        true => &list.by,
         false => ENTRY_SORT_VALUE,
     }
 }

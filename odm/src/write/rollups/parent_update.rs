@@ -8,18 +8,18 @@ use super::{
     child::ContributionDelta,
     contribution::{RollupGroup, sort_value_path},
     parent::ParentIdentity,
+    sum::ContributionSum,
 };
 use crate::{
-    Error, ErrorKind, Result,
-    backend::operation::Stage,
-    error,
+    Result,
+    backend::operation::{Direction, Stage},
     language::query::id_filter,
     metadata::{
         self, ParsedMetadata,
         rollup::{ENTRY_ID, ROLLUP_VERSION},
     },
     model::ids::OrderedId,
-    schema::{Model, Rollup, RollupKind, upgrade::read_upgraded},
+    schema::{ChildList, upgrade::read_upgraded},
     session::access::{Access, ModelAccess, find_matching},
     write::metadata_update::{parse_document, to_raw_document, to_raw_value, value_at},
 };
@@ -36,41 +36,26 @@ pub(super) async fn build_update(
 ) -> Result<Document> {
     let (mut increments, mut set, mut push) = (Document::new(), Document::new(), Document::new());
     for (position, rollup) in group.rollups.iter().enumerate() {
-        match rollup.kind {
-            RollupKind::Count | RollupKind::Sum(_) => {
-                let value_in =
-                    |values: &Document| i128::from(values.get_i64(rollup.stored).unwrap_or(0));
-                let changes = deltas.iter().map(|delta| {
-                    let new_value = delta
-                        .new
-                        .map_or(0, |contribution| value_in(&contribution.values));
-                    new_value - value_in(&delta.old_values)
-                });
-                let change: i128 = changes.sum();
-                if change != 0 {
-                    let change = checked_sum(group.parent_model, rollup, change)?;
-                    increments.insert(rollup.stored, change);
-                }
+        let Some(list) = rollup.child_list() else {
+            let change = ContributionSum::change_of(rollup, deltas);
+            increments.extend(change.increments(group.parent_model, rollup)?);
+            continue;
+        };
+        let path = rollup.state_path();
+        let entries = current.and_then(|current| value_at(current, &path)?.as_array());
+        match list_change(position, entries, deltas)? {
+            ListChange::Unchanged => {}
+            ListChange::Added(mut new) => {
+                keep_first(&mut new, &list);
+                let new: Vec<_> = new.into_iter().cloned().map(Bson::Document).collect();
+                let sign = list.direction.sign();
+                let sort = doc! { sort_value_path(&list): sign, ENTRY_ID: sign };
+                let max = i64::try_from(list.max).unwrap_or(i64::MAX);
+                push.insert(path, doc! { "$each": new, "$sort": sort, "$slice": max });
             }
-            RollupKind::Latest { max, by, fields } => {
-                let list = current.and_then(|current| current.get_array(rollup.stored).ok());
-                match latest_change(position, list, deltas)? {
-                    LatestChange::Unchanged => {}
-                    LatestChange::Added(mut new) => {
-                        let by = by().to_string();
-                        let sort_path = sort_value_path(&by, fields);
-                        keep_latest(&mut new, sort_path, max);
-                        let new: Vec<_> = new.into_iter().cloned().map(Bson::Document).collect();
-                        let sort = doc! { sort_path: -1, ENTRY_ID: -1 };
-                        let max = i64::try_from(max).unwrap_or(i64::MAX);
-                        let entries = doc! { "$each": new, "$sort": sort, "$slice": max };
-                        push.insert(rollup.stored, entries);
-                    }
-                    LatestChange::ReadAgain => {
-                        let entries = read_recorded_latest(access, group, position, parent);
-                        set.insert(rollup.stored, entries.await?);
-                    }
-                }
+            ListChange::ReadAgain => {
+                let entries = read_recorded_list(access, group, position, parent);
+                set.insert(path, entries.await?);
             }
         }
     }
@@ -84,23 +69,8 @@ pub(super) async fn build_update(
     Ok(update)
 }
 
-/// Converts a sum, or the change of a sum, to `i64`.
-///
-/// # Errors
-///
-/// [`Invalid`](ErrorKind::Invalid) on overflow.
-pub(super) fn checked_sum(parent_model: &Model, rollup: &Rollup, sum: i128) -> Result<i64> {
-    i64::try_from(sum).map_err(|_| {
-        let message = format!(
-            "the sum `{}` would be {sum}, which does not fit into an `i64`: store smaller values in the children",
-            rollup.stored
-        );
-        error::naming_model(parent_model)(Error::new(ErrorKind::Invalid, message))
-    })
-}
-
-/// The change of a latest-N list.
-enum LatestChange<'d> {
+/// The change of a list of children.
+enum ListChange<'d> {
     /// Leaves the list unchanged.
     Unchanged,
     /// Adds entries.
@@ -109,11 +79,11 @@ enum LatestChange<'d> {
     ReadAgain,
 }
 
-fn latest_change<'d>(
+fn list_change<'d>(
     position: usize,
     list: Option<&Vec<Bson>>,
     deltas: &[ContributionDelta<'d>],
-) -> Result<LatestChange<'d>> {
+) -> Result<ListChange<'d>> {
     let mut new = Vec::new();
     for delta in deltas {
         let excerpt = delta
@@ -127,22 +97,22 @@ fn latest_change<'d>(
             (None, None) => {}
             (None, Some(excerpt)) => new.push(excerpt),
             (Some(entry), Some(excerpt)) if entry == excerpt => {}
-            (Some(_), _) => return Ok(LatestChange::ReadAgain),
+            (Some(_), _) => return Ok(ListChange::ReadAgain),
         }
     }
     Ok(match new.is_empty() {
-        true => LatestChange::Unchanged,
-        false => LatestChange::Added(new),
+        true => ListChange::Unchanged,
+        false => ListChange::Added(new),
     })
 }
 
-/// Removes new entries that have no place in a list of `max` entries, because enough other new entries come first. An insert of
-/// many children sends only these few entries.
+/// Removes new entries that have no place in a list, because enough other new entries come first. An insert of many children
+/// sends only these few entries.
 ///
 /// Keeps all entries if only the database knows the order of two sort values or ids.
-fn keep_latest(new: &mut Vec<&Document>, sort_path: &str, max: usize) {
+fn keep_first(new: &mut Vec<&Document>, list: &ChildList) {
     let keys = new.iter().map(|entry| {
-        let value = value_at(entry, sort_path)?;
+        let value = value_at(entry, sort_value_path(list))?;
         Some((value, ParsedMetadata::of(entry).entry_id()?))
     });
     let Some(keys) = keys.collect::<Option<Vec<_>>>() else {
@@ -154,7 +124,7 @@ fn keep_latest(new: &mut Vec<&Document>, sort_path: &str, max: usize) {
             known_order(value, first_value).is_some() && known_order(id, first_id).is_some()
         })
     };
-    if keys.len() <= max || !keys.iter().all(is_comparable) {
+    if keys.len() <= list.max || !keys.iter().all(is_comparable) {
         return;
     }
     let mut positions: Vec<_> = (0..keys.len()).collect();
@@ -162,10 +132,14 @@ fn keep_latest(new: &mut Vec<&Document>, sort_path: &str, max: usize) {
         let (Some((a_value, a_id)), Some((b_value, b_id))) = (keys.get(*a), keys.get(*b)) else {
             return Ordering::Equal;
         };
-        let by_value = known_order(b_value, a_value).unwrap_or(Ordering::Equal);
-        by_value.then(known_order(b_id, a_id).unwrap_or(Ordering::Equal))
+        let by_value = known_order(a_value, b_value).unwrap_or(Ordering::Equal);
+        let order = by_value.then(known_order(a_id, b_id).unwrap_or(Ordering::Equal));
+        match list.direction {
+            Direction::Ascending => order,
+            Direction::Descending => order.reverse(),
+        }
     });
-    positions.truncate(max);
+    positions.truncate(list.max);
     *new = positions
         .into_iter()
         .filter_map(|at| new.get(at).copied())
@@ -197,11 +171,11 @@ fn find_entry<'h>(entries: &'h [Bson], id: &Bson) -> Result<Option<&'h Document>
     Ok(None)
 }
 
-/// Returns the latest-N list of a parent for an update.
+/// Returns the list of a parent for an update.
 ///
 /// On a standalone server, the list has only children that recorded this parent. A child without the record can leave the parent
 /// without a notice to the parent.
-pub(super) async fn read_recorded_latest(
+pub(super) async fn read_recorded_list(
     access: ModelAccess<'_>,
     group: &RollupGroup,
     position: usize,
@@ -212,32 +186,30 @@ pub(super) async fn read_recorded_latest(
         let id = parent.id.clone();
         filter.insert(group.recorded_parents_path(), doc! { "$eq": id });
     }
-    read_latest(access, group, (position, parent), filter).await
+    read_list(access, group, (position, parent), filter).await
 }
 
-/// Returns the latest-N list of a parent, from the children that meet a condition.
-pub(super) async fn read_latest(
+/// Returns the list of a parent, from the children that meet a condition.
+pub(super) async fn read_list(
     access: ModelAccess<'_>,
     group: &RollupGroup,
     (position, parent): (usize, &ParentIdentity),
     mut filter: Document,
 ) -> Result<Vec<Bson>> {
-    let Some(rollup) = group.rollups.get(position) else {
+    let rollup = group.rollups.get(position);
+    let Some((rollup, list)) = rollup.and_then(|rollup| Some((rollup, rollup.child_list()?)))
+    else {
         return Ok(Vec::new());
     };
-    let max = match rollup.kind {
-        RollupKind::Count | RollupKind::Sum(_) => return Ok(Vec::new()),
-        RollupKind::Latest { max, .. } => max,
-    };
-    let (condition, sort) = group.latest_query(rollup)?;
+    let (condition, sort) = group.list_query(rollup, &list)?;
     filter.insert(&group.reference, doc! { "$eq": parent.id.clone() });
     filter.extend(parent.scope_condition(group));
     filter.extend(condition);
     let find = access
         .find_matching(&to_raw_document(&filter)?)
-        .with_origin(Stage::ROLLUPS.step("read the latest children"))
+        .with_origin(Stage::ROLLUPS.step("read the listed children"))
         .with_sort(to_raw_document(&sort)?)
-        .with_limit(max as u64);
+        .with_limit(list.max as u64);
     let mut entries = Vec::new();
     for raw in read_upgraded(&access, access.model, find).await? {
         let contributions = group.contributions_of(&parse_document(&raw)?)?;
@@ -300,18 +272,29 @@ mod tests {
         entry
     }
 
-    fn kept(entries: &[Document], max: usize) -> Vec<&Document> {
+    fn kept(entries: &[Document], max: usize, direction: Direction) -> Vec<&Document> {
         let mut new = entries.iter().collect();
-        keep_latest(&mut new, "at", max);
+        let list = ChildList {
+            max,
+            by: "at".to_owned(),
+            direction,
+            fields: &[("at", "at")],
+            needs_value: false,
+        };
+        keep_first(&mut new, &list);
         new
     }
 
     #[test]
-    fn the_latest_entries_are_kept_in_order() {
+    fn the_first_entries_are_kept_in_order() {
         let entries = [(1, 5), (2, 9), (3, 7), (4, 9)].map(|(id, at)| entry(id, at));
-        assert_eq!(kept(&entries, 3), [&entries[3], &entries[1], &entries[2]]);
+        let latest = kept(&entries, 3, Direction::Descending);
+        assert_eq!(latest, [&entries[3], &entries[1], &entries[2]]);
+        let smallest = kept(&entries, 3, Direction::Ascending);
+        assert_eq!(smallest, [&entries[0], &entries[2], &entries[1]]);
         // Few entries stay as they are.
-        assert_eq!(kept(&entries, 4), entries.iter().collect::<Vec<_>>());
+        let few = kept(&entries, 4, Direction::Descending);
+        assert_eq!(few, entries.iter().collect::<Vec<_>>());
     }
 
     #[test]
@@ -322,7 +305,11 @@ mod tests {
         let mixed_ids = [entry(ids[0], 1), entry(ids[1], 2), entry("text", 3)];
         let missing = [doc! { "at": 1 }, doc! { "at": 2 }, doc! { "at": 3 }];
         for entries in [mixed, doubles, mixed_ids, missing] {
-            assert_eq!(kept(&entries, 1).len(), 3, "{entries:?}");
+            assert_eq!(
+                kept(&entries, 1, Direction::Descending).len(),
+                3,
+                "{entries:?}"
+            );
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Recomputing rollups from all children: for new parents, and for repairs.
 
-use std::collections::BTreeMap;
-
 use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc};
 
 use super::{
@@ -10,6 +8,7 @@ use super::{
     parent::ParentIdentity,
     parent_update, queue, rollup_groups, rollup_update,
     standalone::{contention_error, values_by_child, version_guard},
+    sum::{RollupSums, add_values},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -28,12 +27,14 @@ use crate::{
         blocked::{self, Rejection, is_rejection},
         record::PendingKind,
     },
-    schema::{RollupKind, upgrade},
+    schema::upgrade,
     session::{
         access::{ModelAccess, find_matching},
         retry,
     },
-    write::metadata_update::{apply_update, parse_document, to_raw_document, to_raw_value},
+    write::metadata_update::{
+        apply_update, parse_document, to_raw_document, to_raw_value, value_at,
+    },
 };
 
 /// Recomputes the rollups of new parents. `initial_version` is the initial rollup version.
@@ -229,18 +230,19 @@ async fn write_recorded_sums(
         .await?;
         let mut set = Document::new();
         for (position, rollup) in group.rollups.iter().enumerate() {
-            let expected = match rollup.kind {
-                RollupKind::Count | RollupKind::Sum(_) => {
-                    let sum = sums.get(rollup.stored).copied().unwrap_or(0);
-                    let sum = parent_update::checked_sum(group.parent_model, rollup, sum);
-                    sum.map_err(|error| error.with_id(id.clone()))?.into()
+            let expected = match rollup.child_list() {
+                None => {
+                    let sum = sums.get(rollup.stored).copied().unwrap_or_default();
+                    let state = sum.to_state(group.parent_model, rollup);
+                    state.map_err(|error| error.with_id(id.clone()))?
                 }
-                RollupKind::Latest { .. } => Bson::Array(
-                    parent_update::read_recorded_latest(access, group, position, &parent).await?,
+                Some(_) => Bson::Array(
+                    parent_update::read_recorded_list(access, group, position, &parent).await?,
                 ),
             };
-            if current.get(rollup.stored) != Some(&expected) {
-                set.insert(rollup.stored, expected);
+            let path = rollup.state_path();
+            if value_at(&current, &path) != Some(&expected) {
+                set.insert(path, expected);
             }
         }
         // Write the rollup version even without a change: the write proves that the parent was unchanged since the read.
@@ -259,16 +261,6 @@ async fn write_recorded_sums(
         retry::pause_before_retry("the parent has changed since the read", attempt).await;
     }
     Err(contention_error(group.parent_model, id))
-}
-
-/// Sums of contributions, by stored name of the rollup.
-pub(super) type RollupSums = BTreeMap<String, i128>;
-
-/// Adds the contribution of a child to sums.
-pub(super) fn add_values(sums: &mut RollupSums, values: &Document) {
-    for (field, value) in values {
-        *sums.entry(field.clone()).or_default() += i128::from(value.as_i64().unwrap_or(0));
-    }
 }
 
 /// Calls `visit` for each document that a filter matches, batch by batch.

@@ -159,7 +159,7 @@ async fn update_parent(
 ) -> Result<Option<bool>> {
     let ParentDeltas { parent, deltas } = parent_deltas;
     let is_new = deltas.iter().all(|delta| delta.is_new);
-    let may_change_list = group.has_latest() && !is_new;
+    let may_change_list = group.has_list() && !is_new;
     let current = match may_change_list {
         true => match parent_update::read_parent(&access, group, parent).await? {
             None => return Ok(Some(false)),
@@ -169,7 +169,7 @@ async fn update_parent(
     };
     let update = parent_update::build_update(access, group, parent, current.as_ref(), deltas).await;
     let update = update.map_err(|error| error.with_id(parent.id.clone()))?;
-    // With a latest-N list, write the rollup version even without another change. A concurrent worker may be reading the list
+    // With a list of children, write the rollup version even without another change. A concurrent worker may be reading the list
     // again with an old value of the child, and must conflict with this write.
     let is_unchanged =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);

@@ -1,4 +1,6 @@
-//! Rollups of children, and computed fields.
+//! Rollups of children, computed fields, and indexes that ignore case.
 
+pub mod averages;
 pub mod computed;
+pub mod ignore_case;
 pub mod rollups;

@@ -171,6 +171,24 @@ struct Numbers {
     decimal: Decimal128,
     #[computed(summed - whole)]
     all: i64,
+    #[computed(x / b + touch / sum(list.x / list.n), default = -7.5)]
+    quotient: f64,
+}
+
+/// A model with computed texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "authors")]
+struct Author {
+    #[serde(rename = "_id")]
+    id: i64,
+    touch: i64,
+    first: Option<String>,
+    last: String,
+    #[computed(concat(trim(first), " ", last))]
+    name: String,
+    #[computed(lower(trim(name)))]
+    #[index]
+    key: String,
 }
 
 /// A model with an upgrade. Version 2 adds a computed field.
@@ -191,7 +209,7 @@ fn add_length(_: u32, document: &mut BsonDocument) -> odm::Result<()> {
 }
 
 #[derive(Schema)]
-#[schema(models(Thing, Basket, Order, Invoice, Numbers, Room))]
+#[schema(models(Thing, Basket, Order, Invoice, Numbers, Room, Author))]
 struct Shop;
 type Db = odm::Database<Shop>;
 
@@ -1068,6 +1086,66 @@ pub async fn updates_and_the_check_compute_equal_values(fixture: Fixture) {
     }
     wrong.dedup();
     assert_eq!(wrong, refused);
+}
+
+/// Updates compute texts in the database, and inserts, saves and the check compute texts in Rust.
+pub async fn texts_are_computed(fixture: Fixture) {
+    let db = Db::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let author = NewAuthor {
+        id: -1,
+        touch: 0,
+        first: Some("\u{3000}Ann \t".into()),
+        last: "O'Hara ".into(),
+    };
+    let author = db.insert(author).await.unwrap();
+    assert_eq!((&*author.name, &*author.key), ("Ann O'Hara ", "ann o'hara"));
+    let renamed = db.update::<Author>(-1).unset(|a| a.first());
+    let renamed = renamed.set(|a| a.last(), " $LAST É").returning_after();
+    let renamed = renamed.await.unwrap();
+    // Only the letters A to Z change, as with `$toLower`.
+    assert_eq!((&*renamed.name, &*renamed.key), ("  $LAST É", "$last É"));
+    let saved = db.modify::<Author>(-1, |author| author.last = "Lee".into());
+    assert_eq!(saved.await.unwrap().name, " Lee");
+    let found = db.find::<Author>().filter(|a| a.key().starts_with("le"));
+    assert_eq!(found.one().await.unwrap().id, -1);
+
+    // Every character that is white space in Rust or in MongoDB, and characters of other kinds.
+    let characters = "aZ ß\u{0}\t\n\u{b}\u{c}\r\u{1c}\u{85}\u{a0}\u{1680}\u{180e}\u{2000}\u{2003}\u{200a}\u{200b}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}\u{feff}";
+    let characters: Vec<_> = characters.chars().collect();
+    let mut random = Random(5);
+    let documents = (0..300_i64).map(|id| {
+        let mut document = doc! { "_id": id, "touch": 7_i64 };
+        for name in ["first", "last"] {
+            let text = (0..random.below(6)).map(|_| characters[random.below(characters.len())]);
+            let text = Bson::String(text.collect());
+            match random.below(8) {
+                0 => document.extend(random.document(&[name])),
+                _ => drop(document.insert(name, text)),
+            }
+        }
+        RawDocumentBuf::try_from(&document).unwrap()
+    });
+    let insert = InsertOperation {
+        collection: "authors".into(),
+        documents: documents.collect(),
+        ordered: true,
+        origin: Default::default(),
+    };
+    fixture.backend().insert(insert).await.unwrap();
+    for id in 0..300 {
+        let touched = db.update::<Author>(id).set(|a| a.last(), "x ");
+        if id % 3 == 0 {
+            touched.await.unwrap();
+        }
+    }
+    assert!(!db.check().only::<Author>().await.unwrap().is_clean());
+    // The repair computes in the database.
+    db.repair().only::<Author>().apply().await.unwrap();
+    for finding in db.check().only::<Author>().await.unwrap().findings {
+        let is_wrong = matches!(finding.kind, FindingKind::WrongComputedField { .. });
+        assert!(!is_wrong, "{finding}");
+    }
 }
 
 /// Reading an outdated document computes its fields. Writing the document stores the computed values.
