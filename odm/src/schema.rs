@@ -17,6 +17,7 @@ pub use computed::{
     NumberKind, SingleValue, SummableArray, Term, element_fields_at, ensure_counts, ensure_length,
     ensure_literal_counts,
 };
+pub(crate) use copy::ReferenceCopies;
 pub use copy::{
     CopiedField, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference, TypeCopies,
     copy_source, ensure_copy_chains_end, ensure_insert_struct, ensure_maintainable,

@@ -10,6 +10,7 @@ mod pipeline;
 use std::{
     collections::VecDeque,
     marker::PhantomData,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -41,7 +42,10 @@ use crate::{
         projection::{self, Projection, ProjectionOf},
         stored,
     },
-    relation::{self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
+    relation::{
+        self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links, explain_related,
+        resolve_related,
+    },
     schema::{Contains, OfSchema, Schema},
     session::{
         access::Access,
@@ -271,7 +275,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     where
         J: AppendJoin<Join<T, K::Out>>,
     {
-        let join = relation(T::fields()).into_join();
+        let join = relation(T::fields()).into_join(&T::MODEL);
         self.append_join(join)
     }
 
@@ -378,7 +382,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     ///
     /// Errors of the backend, and [`Decode`](ErrorKind::Decode) for the first document that does not fit the model. To read past
     /// misfits, use [`stream`](Self::stream).
-    pub async fn all(self) -> Result<Vec<J::Item>> {
+    pub async fn all(mut self) -> Result<Vec<J::Item>> {
+        self.resolve_related().await?;
         let find = self.to_operation()?;
         self.read_all(find).await
     }
@@ -452,7 +457,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub async fn sample(self, size: u32) -> Result<Vec<J::Item>> {
+    pub async fn sample(mut self, size: u32) -> Result<Vec<J::Item>> {
+        self.resolve_related().await?;
         let stages = self.sampling_stages(size).map_err(error::of_model::<T>)?;
         let Some(stages) = stages else {
             return Ok(Vec::new());
@@ -504,7 +510,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # Errors
     ///
     /// Errors of the backend.
-    pub async fn count(self) -> Result<u64> {
+    pub async fn count(mut self) -> Result<u64> {
+        self.resolve_related().await?;
         let count = operation::CountOperation {
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
@@ -525,7 +532,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
 
     /// Returns the query plan and its cost. Use the plan to see whether an index serves the query.
     ///
-    /// `explain` runs the query without the joins.
+    /// `explain` runs the query without the joins. For a condition on related documents, such as `p.category().matches(…)`,
+    /// [`related`](operation::Explain::related) has the strategy, and [`warnings`](operation::Explain::warnings) names the conditions that
+    /// no index serves.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -544,9 +553,20 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # Errors
     ///
     /// Errors of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
-    pub async fn explain(self) -> Result<operation::Explain> {
+    pub async fn explain(mut self) -> Result<operation::Explain> {
+        let filter = mem::replace(&mut self.filter, FilterNode::All);
+        let (filter, related) = explain_related(&self.access, &T::MODEL, filter).await?;
+        self.filter = filter;
         let find = self.to_operation()?;
-        self.access.explain(&T::MODEL, find).await
+        let explain = self.access.explain(&T::MODEL, find).await?;
+        Ok(operation::Explain { related, ..explain })
+    }
+
+    /// Resolves the conditions on related documents.
+    async fn resolve_related(&mut self) -> Result<()> {
+        let filter = mem::replace(&mut self.filter, FilterNode::All);
+        self.filter = resolve_related(&self.access, &T::MODEL, filter).await?;
+        Ok(())
     }
 
     /// Returns the options of the main read, without the options that all reads share.
@@ -730,7 +750,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> RowsState<S, T,
 }
 
 impl<P: Projection<Of: Document>, J: Joins<P>> OpenRows<P, J> {
-    async fn open_query<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
+    async fn open_query<S: Schema>(mut find: Find<S, P::Of, P, J>) -> Result<Self> {
+        find.resolve_related().await?;
         let query = find.to_operation()?;
         find.access.record_query(&P::Of::MODEL, &query);
         Ok(Self {
