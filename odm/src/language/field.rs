@@ -258,7 +258,8 @@ pub trait Place {
 #[diagnostic::on_unimplemented(
     message = "this is a field of `{Self}`, but a field of `{M}` is expected",
     label = "a field of another model, or of another level",
-    note = "use the parameter of this very closure: `|p| p.title()`"
+    note = "use the parameter of this very closure: `|p| p.title()`",
+    note = "for a field of the target of a reference, declare a copy, and name the copy"
 )]
 pub trait SameScope<M> {}
 #[diagnostic::do_not_recommend]

@@ -108,7 +108,10 @@ impl Resolver {
         Box::pin(async move {
             Ok(match node {
                 FilterNode::Related(related) => self.resolve_related(&place, *related).await?,
-                FilterNode::And(nodes) => FilterNode::And(self.resolve_all(&place, nodes).await?),
+                FilterNode::And(nodes) => {
+                    let nodes = self.resolve_all(&place, nodes).await?.into_iter();
+                    nodes.fold(FilterNode::All, FilterNode::and)
+                }
                 FilterNode::Or(nodes) => FilterNode::Or(self.resolve_all(&place, nodes).await?),
                 FilterNode::Not(node) => {
                     FilterNode::Not(Box::new(self.resolve(place, *node).await?))

@@ -198,7 +198,7 @@ impl ReferenceCopies {
     }
 
     /// Returns the copy of a dotted path in the source, with the rest of the path inside of the copied value.
-    pub(crate) fn copy_of<'s>(self, source: &'s str) -> Option<(&'static CopiedField, &'s str)> {
+    pub(crate) fn copy_of(self, source: &str) -> Option<(&'static CopiedField, &str)> {
         let fields = self.copies.fields.iter();
         let mut beside =
             fields.filter(|field| field.reference == self.reference && field.mode.has_fan_out());

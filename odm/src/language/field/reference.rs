@@ -1,5 +1,7 @@
 //! Operators on references that concern the target: `matches` and `get`.
 
+use std::ops::Deref;
+
 use super::{Field, Path, Place, SameScope, Text, role, shape};
 use crate::{
     Error, ErrorKind,
@@ -117,6 +119,17 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
         K: Place<Scope: SameScope<T>, Value: Stored>,
     {
         K::Value::fields(copy_path(&M::MODEL, &self.path, &field(T::fields()).path()))
+    }
+}
+
+/// The fields of the target, for messages: `p.author().name()` is a field of the author, so every use of the field in a query of posts is a
+/// compile error that names `matches`, `get` and copies. Without this implementation the error would be an unknown method.
+#[diagnostic::do_not_recommend]
+impl<M, T: Document, R, S> Deref for Field<M, Ref<T>, R, S> {
+    type Target = T::Fields;
+    fn deref(&self) -> &T::Fields {
+        // Leaks, as a place holds no tree of another model. Programs that compile have no use for the tree.
+        Box::leak(Box::new(T::fields()))
     }
 }
 

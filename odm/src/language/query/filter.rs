@@ -189,7 +189,8 @@ impl FilterNode {
     message = "expected a condition on `{M}`, got `{Self}`",
     label = "not a `Filter<{M}>`",
     note = "conditions come from a field's operators, such as `p.votes().gt(3)`; combine them by `&`, `|` and `!`, not by `&&` \
-         and `||`"
+         and `||`",
+    note = "a condition on the target of a reference is `p.author().matches(|a| a.name().eq(…))`, or a condition on a copy of the field"
 )]
 pub trait IntoFilter<M> {
     /// Returns the filter, if any.
