@@ -533,8 +533,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// Returns the query plan and its cost. Use the plan to see whether an index serves the query.
     ///
     /// `explain` runs the query without the joins. For a condition on related documents, such as `p.category().matches(…)`,
-    /// [`related`](operation::Explain::related) has the strategy, and [`warnings`](operation::Explain::warnings) names the conditions that
-    /// no index serves.
+    /// [`related`](operation::Explain::related) has the strategy, and [`warnings`](operation::Explain::warnings) names the
+    /// conditions that no index serves.
     ///
     /// ```
     /// # use odm::prelude::*;

@@ -451,8 +451,8 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     /// For a text, use [`Pattern`] for options, and [`Pattern::literal`] for user input. A `&str` is a pattern without options.
     ///
     /// For a reference, the closure receives the fields of the target, as in [`Find::filter`](crate::action::Find::filter). The
-    /// target must exist, and be visible to the query: not soft-deleted, and in the scope of the session. For a list of references, use
-    /// [`targets`](Self::targets); for the documents that refer to a document,
+    /// target must exist, and be visible to the query: not soft-deleted, and in the scope of the session. For a list of
+    /// references, use [`targets`](Self::targets); for the documents that refer to a document,
     /// [`Document::by`](crate::Document::by).
     ///
     /// ```
@@ -492,15 +492,18 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
     /// | copy | a `#[denormalize]` copy beside the reference for every field of the condition | none |
     /// | ids | otherwise | a query for the ids of the targets, at most 10,000 |
     ///
-    /// A copy answers only if the reference has a delete rule that keeps the target alive, or if the copy has `on_delete = clear` and the
-    /// condition does not match null. A target with a soft delete is always read. A copy can be older than its source while a fan-out
-    /// is pending: [`Find::current`](crate::action::Find::current) reads the targets.
+    /// A copy answers only if the reference has a delete rule that keeps the target alive, or if the copy has `on_delete = clear`
+    /// and the condition does not match null. A target with a soft delete is always read. A copy can be older than its source
+    /// while a fan-out is pending: [`Find::current`](crate::action::Find::current) reads the targets.
+    ///
+    /// The ids are read before the query or the write, outside of its atomic step: a write does not notice a concurrent change of
+    /// a target. In a transaction, both see the same state.
     ///
     /// # Errors
     ///
-    /// The query or the write fails with [`Unsupported`](crate::ErrorKind::Unsupported) if more than 10,000 targets meet the condition.
-    /// Bulk writes, upserts, `pipeline`, `watch`, and conditions on elements of an overflow array do not accept a condition on a target:
-    /// also an error of this kind.
+    /// The query or the write fails with [`Unsupported`](crate::ErrorKind::Unsupported) if more than 10,000 targets meet the
+    /// condition. Bulk writes, upserts, `pipeline`, `watch`, and conditions on elements of an overflow array do not accept a
+    /// condition on a target: also an error of this kind.
     pub fn matches<C>(&self, condition: C) -> Filter<M>
     where
         T: Matches<C, S>,

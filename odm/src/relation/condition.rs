@@ -14,8 +14,8 @@ use crate::{
 
 /// The targets of a list of references, for a condition of a query: `p.parts().targets().any(|part| …)`.
 ///
-/// [`Field::matches`](crate::field::Field::matches) is the same for a single reference, and describes the strategies, the costs and the
-/// errors.
+/// [`Field::matches`](crate::field::Field::matches) is the same for a single reference, and describes the strategies, the costs
+/// and the errors.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -92,8 +92,8 @@ impl<P: RefersToMany> Targets<P> {
 
 /// Conditions of a query on the children of each document.
 ///
-/// [`Field::matches`](crate::field::Field::matches) describes the costs and the errors: one query reads the ids of the parents, at most
-/// 10,000.
+/// [`Field::matches`](crate::field::Field::matches) describes the costs and the errors: one query reads the ids of the parents,
+/// at most 10,000.
 ///
 /// ```
 /// # use odm::prelude::*;
@@ -129,8 +129,8 @@ impl<C: Document, P> Children<C, P> {
         !self.any(condition)
     }
 
-    /// Matches if every child meets the condition, also for a document without children. With [`filter`](Self::filter), every child
-    /// that the filter finds.
+    /// Matches if every child meets the condition, also for a document without children. With [`filter`](Self::filter), every
+    /// child that the filter finds.
     pub fn all<F: IntoFilter<C>>(self, condition: impl FnOnce(C::Fields) -> F) -> Filter<P> {
         !self.any_node(|of_children| of_children.and(FilterNode::Not(Box::new(to_node(condition)))))
     }

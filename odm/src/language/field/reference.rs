@@ -71,10 +71,11 @@ impl<S> OneTarget for shape::Defaulted<S> {}
 impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
     /// Returns the copy of a field of the target, for conditions, sorts and aggregates.
     ///
-    /// The copy is a `#[denormalize]` field beside the reference. `get` names the copy by its source, so that the code does not depend
-    /// on the name of the copy. Without a target the copy is null, and sorts first in ascending order. The database compares
-    /// the stored copies, which can be older than their sources while a fan-out is pending, also with
-    /// [`Find::current`](crate::action::Find::current). A [page](crate::action::Find::page) continues at the copy of the last document.
+    /// The copy is a `#[denormalize]` field beside the reference. `get` names the copy by its source, so that the code does not
+    /// depend on the name of the copy. Without a target the copy is null, and sorts first in ascending order. The database
+    /// compares the stored copies, which can be older than their sources while a fan-out is pending, also with
+    /// [`Find::current`](crate::action::Find::current). A [page](crate::action::Find::page) continues at the copy of the last
+    /// document.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -109,8 +110,8 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
     ///
     /// # Errors
     ///
-    /// A query or a write with the place fails with [`Unsupported`](crate::ErrorKind::Unsupported) if the document has no copy of the
-    /// field: declare a copy beside the reference.
+    /// A query or a write with the place fails with [`Unsupported`](crate::ErrorKind::Unsupported) if the document has no copy of
+    /// the field: declare a copy beside the reference.
     pub fn get<K>(
         &self,
         field: impl FnOnce(T::Fields) -> K,
@@ -122,8 +123,9 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
     }
 }
 
-/// The fields of the target, for messages: `p.author().name()` is a field of the author, so every use of the field in a query of posts is a
-/// compile error that names `matches`, `get` and copies. Without this implementation the error would be an unknown method.
+/// The fields of the target, for messages: `p.author().name()` is a field of the author, so every use of the field in a query of
+/// posts is a compile error that names `matches`, `get` and copies. Without this implementation the error would be an unknown
+/// method.
 #[diagnostic::do_not_recommend]
 impl<M, T: Document, R, S> Deref for Field<M, Ref<T>, R, S> {
     type Target = T::Fields;
