@@ -43,7 +43,7 @@ fn visible_targets(access: &Access, referrer: &Model, target: &Model) -> Result<
 pub(super) struct ConditionOnCopies {
     pub(super) node: FilterNode,
     /// The paths that the condition compares.
-    pub(super) fields: Vec<String>,
+    pub(super) fields: Vec<Path>,
 }
 
 impl ConditionOnCopies {
@@ -92,7 +92,7 @@ impl ConditionOnCopies {
 struct CopyRewrite<'r> {
     reference: &'r Path,
     copies: Option<ReferenceCopies>,
-    fields: Vec<String>,
+    fields: Vec<Path>,
     /// Whether all compared fields become null when the target is deleted.
     is_cleared_on_delete: bool,
 }
@@ -134,9 +134,9 @@ impl CopyRewrite<'_> {
             self.is_cleared_on_delete &= copy.clears_on_delete;
             self.reference.sibling(&format!("{}{rest}", copy.stored))
         };
-        let field = path.to_string();
-        if !self.fields.contains(&field) {
-            self.fields.push(field);
+        let text = path.to_string();
+        if !self.fields.iter().any(|field| field.to_string() == text) {
+            self.fields.push(path.clone());
         }
         Some(path)
     }

@@ -147,23 +147,30 @@ impl Resolver {
         place: &Place,
         mut related: RelatedCondition,
     ) -> Result<FilterNode> {
+        ensure_in_schema(&self.access, related.model)?;
         related.condition = self.resolve_in(related.model, related.condition).await?;
-        if related.relation == Relation::Targets {
-            let path = place.full_path(&related.reference)?;
-            let copies =
-                ConditionOnCopies::from_related(&self.access, place.model, &path, &related)?;
-            if let Some(copies) = copies {
-                let fields = copies.fields;
-                self.add_plan(&related, RelatedStrategy::Copy { fields });
-                return Ok(copies.node);
+        let reference = match related.relation {
+            Relation::Targets => place.full_path(&related.reference)?,
+            Relation::Children => related.reference.dotted()?.to_owned(),
+        };
+        let copies = match related.relation {
+            Relation::Targets => {
+                ConditionOnCopies::from_related(&self.access, place.model, &reference, &related)?
             }
+            Relation::Children => None,
+        };
+        if let Some(copies) = copies {
+            let fields = copies.fields.iter().map(|field| place.full_path(field));
+            let fields = fields.collect::<Result<_>>()?;
+            self.add_plan(&related, reference, RelatedStrategy::Copy { fields });
+            return Ok(copies.node);
         }
         let find = related_query(&related)?;
         let ids = self.read_ids(&related, find.clone()).await?;
         if self.is_explained {
             let plan = Box::new(self.access.explain(related.model, find).await?);
             let count = ids.len();
-            self.add_plan(&related, RelatedStrategy::Ids { count, plan });
+            self.add_plan(&related, reference, RelatedStrategy::Ids { count, plan });
         }
         let path = match related.relation {
             Relation::Targets => related.reference,
@@ -201,15 +208,33 @@ impl Resolver {
         Ok(ids)
     }
 
-    fn add_plan(&mut self, related: &RelatedCondition, strategy: RelatedStrategy) {
+    fn add_plan(
+        &mut self,
+        related: &RelatedCondition,
+        reference: String,
+        strategy: RelatedStrategy,
+    ) {
         if self.is_explained {
             self.plans.push(RelatedPlan {
                 collection: related.model.collection.to_owned(),
-                reference: related.reference.to_string(),
+                reference,
                 strategy,
             });
         }
     }
+}
+
+/// Ensures that the schema of the database has the model of the related documents. The compiler checks targets, but not children.
+fn ensure_in_schema(access: &Access, model: &Model) -> Result<()> {
+    let mut models = access.schema_models().iter();
+    if models.any(|known| known.collection == model.collection) {
+        return Ok(());
+    }
+    let message = format!(
+        "the condition concerns the model `{}`, which is not in the schema of the database: add the model to the schema",
+        model.name
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// Returns the query for the related documents that meet the condition.

@@ -72,7 +72,7 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
     /// Returns the copy of a field of the target, for conditions, sorts and aggregates.
     ///
     /// The copy is a `#[denormalize]` field beside the reference. `get` names the copy by its source, so that the code does not
-    /// depend on the name of the copy. Without a target the copy is null, and sorts first in ascending order. The database
+    /// depend on the name of the copy. The `_id` of the target is the reference itself. Without a target the copy is null, and sorts first in ascending order. The database
     /// compares the stored copies, which can be older than their sources while a fan-out is pending, also with
     /// [`Find::current`](crate::action::Find::current). A [page](crate::action::Find::page) continues at the copy of the last
     /// document.
@@ -142,7 +142,11 @@ fn copy_path(model: &'static Model, reference: &Path, source: &Path) -> Path {
             return None;
         }
         let copies = ReferenceCopies::of_reference(model.copies, reference.dotted().ok()?);
-        let (copy, rest) = copies?.copy_of(source.dotted().ok()?)?;
+        let source = source.dotted().ok()?;
+        if source == "_id" {
+            return Some(reference.clone());
+        }
+        let (copy, rest) = copies?.copy_of(source)?;
         Some(reference.sibling(&format!("{}{rest}", copy.stored)))
     };
     copy().unwrap_or_else(|| {
