@@ -136,7 +136,8 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// to date, call [`Database::wait_for_pending`](crate::Database::wait_for_pending).
     ///
     /// After the documents, the query reads the source documents by id: an extra query per source model. Joined documents keep
-    /// their stored copies. A condition on a copied field compares the stored copy.
+    /// their stored copies. A condition on a copied field compares the stored copy. A condition on the target of a reference,
+    /// [`matches`](crate::field::Field::matches), and a join of a projection read the targets instead of copies.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -263,7 +264,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         self
     }
 
-    /// Joins the targets of a reference. The join costs an extra query, regardless of the number of documents.
+    /// Joins the targets of a reference. The join costs an extra query, regardless of the number of documents. A join of a
+    /// projection costs no query if the reference has a delete rule other than `keep`, and copies beside the reference have every
+    /// field of the projection. Such a copy can be older than its source while a fan-out is pending: [`current`](Self::current)
+    /// reads the targets.
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an `Option` of a link, or
     /// [`Links`](crate::relation::Links). One query holds up to 10,000 different ids. For a reference inside an enum variant,

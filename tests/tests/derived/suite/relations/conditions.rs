@@ -985,7 +985,7 @@ pub async fn writes_with_conditions_on_related_documents(fixture: Fixture) {
     // Writes and reads that do not resolve conditions refuse them.
     let update = db.update_many::<Product>(swiss).inc(|p| p.stock(), 1);
     let bulk = db.bulk().add(update);
-    let mut errors = vec![bulk.await.unwrap_err()];
+    let mut errors = vec![bulk.await.unwrap().into_result().unwrap_err()];
     let upsert = db.update::<Product>(3).inc(|p| p.stock(), 1).when(swiss);
     errors.push(
         upsert
