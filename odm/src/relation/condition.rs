@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::{children::Children, target_join::RefersToMany};
+use super::{children::Children, join::ReferencePlace};
 use crate::{
     Error, ErrorKind,
     language::{
@@ -48,7 +48,7 @@ pub struct Targets<P> {
     of: PhantomData<fn() -> P>,
 }
 
-impl<P: RefersToMany> Targets<P> {
+impl<P: ReferencePlace> Targets<P> {
     pub(super) fn new(reference: &P) -> Self {
         Self {
             reference: reference.path(),

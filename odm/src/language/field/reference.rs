@@ -32,7 +32,7 @@ impl<T: Text, C: Into<Pattern>, S> Matches<C, S> for T {
     }
 }
 
-#[diagnostic::do_not_recommend]
+// Recommended, so that the compiler names the failed bound: a list of references, or a condition on another model.
 impl<T, C, F, S> Matches<C, S> for Ref<T>
 where
     T: Document,
