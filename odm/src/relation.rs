@@ -104,15 +104,20 @@
 //! through an [`Embedded`](crate::Embedded) enum scans the collection of the children for each parent.
 
 mod children;
+mod condition;
+mod covering;
 mod join;
 mod link;
 mod load;
 mod reference_path;
+mod resolve;
 mod target_join;
 mod variant;
 
 pub use children::Children;
+pub use condition::Targets;
 pub use join::{AppendJoin, FindableReference, IntoJoin, Join, Joins, ReferencePlace};
 pub use link::{Link, LinkItem, Linked, Links};
 pub(crate) use load::{MAX_IDS_PER_QUERY, links_of_found, load_by_ids};
+pub(crate) use resolve::{explain_related, resolve_related};
 pub use target_join::{JoinOf, RefersToMany};

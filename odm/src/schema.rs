@@ -18,6 +18,7 @@ pub use computed::{
     TextValue, element_fields_at, ensure_counts, ensure_divides, ensure_length,
     ensure_literal_counts, ensure_number, ensure_text,
 };
+pub(crate) use copy::ReferenceCopies;
 pub use copy::{
     CopiedField, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference, TypeCopies,
     copy_source, ensure_copy_chains_end, ensure_insert_struct, ensure_maintainable,

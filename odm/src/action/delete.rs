@@ -20,8 +20,10 @@ use crate::{
     Error, Result,
     backend::{BoxFuture, operation},
     error,
-    language::query::{Filter, IntoFilter, IntoSort, Key, single_field_document},
+    language::query::{Filter, FilterNode, IntoFilter, IntoSort, Key, single_field_document},
     model::document::{Document, Ref},
+    relation::resolve_related,
+    schema::Model,
     session::{
         access::Access,
         soft_delete::{SoftDelete, Visibility},
@@ -170,10 +172,12 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub async fn dry_run(self) -> Result<DeletePreview>
+    pub async fn dry_run(mut self) -> Result<DeletePreview>
     where
         K: CountingTarget,
     {
+        let access = self.access.clone();
+        self.target.resolve_related(&access).await?;
         let filter = self.to_operation()?.filter;
         if T::MODEL.soft_delete.is_some() && self.means == DeleteMode::ModelDefault {
             let count = operation::CountOperation {
@@ -248,6 +252,7 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
     ) -> Result<DeleteOutput> {
         let access = self.access.clone();
         let is_many = matches!(form, DeleteForm::Count) && self.target.id().is_none();
+        self.target.resolve_related(&access).await?;
         let mut selection = self.target.to_selection(&access, is_many)?;
         let before = hooks.before_delete(&mut selection, &access).await;
         before.map_err(|error| access.fail_transaction(error))?;
@@ -272,7 +277,8 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
 
     fn into_prepared(self) -> Result<PreparedDelete> {
         Ok(PreparedDelete {
-            delete: self.to_operation()?,
+            condition: self.target.full_condition().map_err(error::of_model::<T>)?,
+            multi: self.target.id().is_none(),
             access: self.access,
             aim: self.target.to_erased().map_err(error::of_model::<T>)?,
             means: self.means,
@@ -281,20 +287,29 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
 
     pub(super) fn to_operation(&self) -> Result<operation::DeleteOperation> {
         let node = self.target.full_condition().map_err(error::of_model::<T>)?;
-        Ok(operation::DeleteOperation {
-            collection: T::COLLECTION.into(),
-            filter: to_raw(&T::MODEL, &node)?,
-            multi: self.target.id().is_none(),
-            origin: operation::OperationOrigin::default(),
-        })
+        delete_by_condition(&T::MODEL, &node, self.target.id().is_none())
     }
+}
+
+fn delete_by_condition(
+    model: &Model,
+    condition: &FilterNode,
+    multi: bool,
+) -> Result<operation::DeleteOperation> {
+    Ok(operation::DeleteOperation {
+        collection: model.collection.into(),
+        filter: to_raw(model, condition)?,
+        multi,
+        origin: operation::OperationOrigin::default(),
+    })
 }
 
 /// A delete without the type of the model, ready to run.
 struct PreparedDelete {
     access: Access,
     aim: ErasedTarget,
-    delete: operation::DeleteOperation,
+    condition: FilterNode,
+    multi: bool,
     means: DeleteMode,
 }
 
@@ -309,17 +324,19 @@ impl PreparedDelete {
 
     async fn execute_delete(self, form: DeleteForm) -> Result<DeleteOutput> {
         let ErasedTarget { model, sort, .. } = self.aim;
+        let condition = resolve_related(&self.access, model, self.condition).await?;
+        let delete = delete_by_condition(model, &condition, self.multi)?;
         match form {
             DeleteForm::Count => {
-                let delete = delete_operation(model, self.delete, self.means)?;
+                let delete = delete_operation(model, delete, self.means)?;
                 let outcome = WriteRequest::new(model, delete)?.run(self.access).await?;
                 let deleted = outcome.matched;
                 Ok((DeleteResult { deleted }, None))
             }
             DeleteForm::Returning(projection) => {
                 let mut write = operation::FindAndModify {
-                    collection: self.delete.collection,
-                    filter: self.delete.filter,
+                    collection: delete.collection,
+                    filter: delete.filter,
                     sort,
                     projection,
                     modification: operation::FindAndModifyKind::Delete,

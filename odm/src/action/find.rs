@@ -10,6 +10,7 @@ mod pipeline;
 use std::{
     collections::VecDeque,
     marker::PhantomData,
+    mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -41,7 +42,10 @@ use crate::{
         projection::{self, Projection, ProjectionOf},
         stored,
     },
-    relation::{self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links},
+    relation::{
+        self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links, explain_related,
+        resolve_related,
+    },
     schema::{Contains, OfSchema, Schema},
     session::{
         access::Access,
@@ -132,7 +136,8 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
     /// to date, call [`Database::wait_for_pending`](crate::Database::wait_for_pending).
     ///
     /// After the documents, the query reads the source documents by id: an extra query per source model. Joined documents keep
-    /// their stored copies. A condition on a copied field compares the stored copy.
+    /// their stored copies. A condition on a copied field compares the stored copy. A condition on the target of a reference,
+    /// [`matches`](crate::field::Field::matches), and a join of a projection read the targets instead of copies.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -259,7 +264,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         self
     }
 
-    /// Joins the targets of a reference. The join costs an extra query, regardless of the number of documents.
+    /// Joins the targets of a reference. The join costs an extra query, regardless of the number of documents. A join of a
+    /// projection costs no query if the reference has a delete rule other than `keep`, and copies beside the reference have every
+    /// field of the projection. Such a copy can be older than its source while a fan-out is pending: [`current`](Self::current)
+    /// reads the targets.
     ///
     /// The item becomes a tuple with a [`Link`](crate::relation::Link), an `Option` of a link, or
     /// [`Links`](crate::relation::Links). One query holds up to 10,000 different ids. For a reference inside an enum variant,
@@ -271,7 +279,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     where
         J: AppendJoin<Join<T, K::Out>>,
     {
-        let join = relation(T::fields()).into_join();
+        let join = relation(T::fields()).into_join(&T::MODEL);
         self.append_join(join)
     }
 
@@ -378,7 +386,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     ///
     /// Errors of the backend, and [`Decode`](ErrorKind::Decode) for the first document that does not fit the model. To read past
     /// misfits, use [`stream`](Self::stream).
-    pub async fn all(self) -> Result<Vec<J::Item>> {
+    pub async fn all(mut self) -> Result<Vec<J::Item>> {
+        self.resolve_related().await?;
         let find = self.to_operation()?;
         self.read_all(find).await
     }
@@ -452,7 +461,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # #[cfg(not(feature = "engine"))]
     /// # fn main() {}
     /// ```
-    pub async fn sample(self, size: u32) -> Result<Vec<J::Item>> {
+    pub async fn sample(mut self, size: u32) -> Result<Vec<J::Item>> {
+        self.resolve_related().await?;
         let stages = self.sampling_stages(size).map_err(error::of_model::<T>)?;
         let Some(stages) = stages else {
             return Ok(Vec::new());
@@ -504,7 +514,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # Errors
     ///
     /// Errors of the backend.
-    pub async fn count(self) -> Result<u64> {
+    pub async fn count(mut self) -> Result<u64> {
+        self.resolve_related().await?;
         let count = operation::CountOperation {
             collection: T::COLLECTION.into(),
             filter: self.raw_filter()?,
@@ -525,7 +536,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
 
     /// Returns the query plan and its cost. Use the plan to see whether an index serves the query.
     ///
-    /// `explain` runs the query without the joins.
+    /// `explain` runs the query without the joins. For a condition on related documents, such as `p.category().matches(…)`,
+    /// [`related`](operation::Explain::related) has the strategy, and [`warnings`](operation::Explain::warnings) names the
+    /// conditions that no index serves.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -544,9 +557,20 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// # Errors
     ///
     /// Errors of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
-    pub async fn explain(self) -> Result<operation::Explain> {
+    pub async fn explain(mut self) -> Result<operation::Explain> {
+        let filter = mem::replace(&mut self.filter, FilterNode::All);
+        let (filter, related) = explain_related(&self.access, &T::MODEL, filter).await?;
+        self.filter = filter;
         let find = self.to_operation()?;
-        self.access.explain(&T::MODEL, find).await
+        let explain = self.access.explain(&T::MODEL, find).await?;
+        Ok(operation::Explain { related, ..explain })
+    }
+
+    /// Resolves the conditions on related documents.
+    async fn resolve_related(&mut self) -> Result<()> {
+        let filter = mem::replace(&mut self.filter, FilterNode::All);
+        self.filter = resolve_related(&self.access, &T::MODEL, filter).await?;
+        Ok(())
     }
 
     /// Returns the options of the main read, without the options that all reads share.
@@ -730,7 +754,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> RowsState<S, T,
 }
 
 impl<P: Projection<Of: Document>, J: Joins<P>> OpenRows<P, J> {
-    async fn open_query<S: Schema>(find: Find<S, P::Of, P, J>) -> Result<Self> {
+    async fn open_query<S: Schema>(mut find: Find<S, P::Of, P, J>) -> Result<Self> {
+        find.resolve_related().await?;
         let query = find.to_operation()?;
         find.access.record_query(&P::Of::MODEL, &query);
         Ok(Self {

@@ -14,6 +14,7 @@ use crate::{
         },
     },
     model::{document::Document, hook::Selection},
+    relation::resolve_related,
     schema::Model,
     session::access::Access,
 };
@@ -224,6 +225,13 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
             sort: self.sort,
             marker: PhantomData,
         }
+    }
+
+    /// Resolves the conditions on related documents.
+    pub(super) async fn resolve_related(&mut self, access: &Access) -> Result<()> {
+        let condition = std::mem::replace(&mut self.condition, FilterNode::All);
+        self.condition = resolve_related(access, &T::MODEL, condition).await?;
+        Ok(())
     }
 
     /// Returns the target for hooks.

@@ -5,6 +5,7 @@
 
 mod bulk_write;
 mod display;
+mod explain;
 mod origin;
 
 #[cfg(any(feature = "engine", feature = "mongodb"))]
@@ -12,6 +13,7 @@ pub(super) use bulk_write::ensure_no_upsert;
 pub use bulk_write::{
     BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, Unmatched,
 };
+pub use explain::{Explain, RelatedPlan, RelatedStrategy};
 pub use origin::{OperationOrigin, Stage};
 
 use std::{borrow::Cow, fmt, time::Duration};
@@ -637,28 +639,6 @@ impl Direction {
             Self::Descending => -1,
         }
     }
-}
-
-/// A description of how a database finds the documents of a [`FindOperation`], with the number of reads.
-///
-/// [`Executor::explain`](super::Executor::explain) returns this type after executing the query.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Explain {
-    /// The names of the used indexes, without duplicates. `_id_` is the index on `_id`. A missing collection uses no index.
-    pub indexes: Vec<String>,
-    /// Whether the query reads all documents of the collection.
-    pub is_collection_scan: bool,
-    /// Whether the database sorts the documents in memory, because no index has the requested order.
-    ///
-    /// A sort in memory reads all matching documents, even with a limit.
-    pub is_sorted_in_memory: bool,
-    /// The number of index entries that the query reads.
-    pub keys_examined: u64,
-    /// The number of documents that the query reads. Zero if the indexes contain all requested fields.
-    pub documents_examined: u64,
-    /// The number of returned documents.
-    pub returned: u64,
 }
 
 /// Any operation, as a [`Recorder`](super::Recorder) stores operations.

@@ -12,6 +12,7 @@ mod operators;
 mod optional;
 mod overflow;
 mod path;
+mod reference;
 mod scalar;
 mod variant;
 
@@ -26,6 +27,7 @@ pub use optional::OptionalPlace;
 pub use overflow::{FullyResident, OverflowPlace, ResidentKind};
 pub use path::Path;
 pub(crate) use path::{NullableKind, PathStep, ensure_map_key};
+pub use reference::{Matches, OneTarget};
 pub use scalar::{Bits, Date, ElementSortKey, Ordered, Text};
 #[doc(hidden)]
 pub(crate) use variant::FoundReference;
@@ -258,7 +260,8 @@ pub trait Place {
 #[diagnostic::on_unimplemented(
     message = "this is a field of `{Self}`, but a field of `{M}` is expected",
     label = "a field of another model, or of another level",
-    note = "use the parameter of this very closure: `|p| p.title()`"
+    note = "use the parameter of this very closure: `|p| p.title()`",
+    note = "for a field of the target of a reference, declare a copy, and name the copy"
 )]
 pub trait SameScope<M> {}
 #[diagnostic::do_not_recommend]
@@ -474,15 +477,70 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         self.matches(Pattern::literal(text.as_ref()))
     }
 
-    /// Matches if the text matches a regular expression: `$regex`.
+    /// Matches if the text matches a regular expression, `$regex`, or if the target of the reference meets a condition.
     ///
-    /// Use [`Pattern`] for options, and [`Pattern::literal`] for user input. A `&str` is a pattern without options.
-    pub fn matches(&self, pattern: impl Into<Pattern>) -> Filter<M>
+    /// For a text, use [`Pattern`] for options, and [`Pattern::literal`] for user input. A `&str` is a pattern without options.
+    ///
+    /// For a reference, the closure receives the fields of the target, as in [`Find::filter`](crate::action::Find::filter). The
+    /// target must exist, and be visible to the query: not soft-deleted, and in the scope of the session. For a list of
+    /// references, use [`targets`](Self::targets); for the documents that refer to a document,
+    /// [`Document::by`](crate::Document::by).
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "categories")]
+    /// # struct Category {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     #[index] slug: String,
+    /// #     #[index] #[reference] parent: Option<Ref<Category>>,
+    /// # }
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "products")]
+    /// # struct Product { #[serde(rename = "_id")] id: i64, #[index] #[reference] category: Ref<Category> }
+    /// # #[derive(Schema)] #[schema(models(Category, Product))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # let tools = db.insert(Category { id: 1, slug: "tools".into(), parent: None }).await?;
+    /// # let saws = db.insert(Category { id: 2, slug: "saws".into(), parent: Some(tools.to_ref()) }).await?;
+    /// # db.insert(Product { id: 7, category: saws.to_ref() }).await?;
+    /// let saws = db.find::<Product>().filter(|p| p.category().matches(|c| c.slug().eq("saws"))).all().await?;
+    /// let tools = db.find::<Product>().filter(|p| p.category().matches(|c| c.parent().matches(|t| t.slug().eq("tools"))));
+    /// # assert_eq!(saws.len(), 1);
+    /// # assert_eq!(tools.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// One of two strategies answers the condition. [`Find::explain`](crate::action::Find::explain) returns the strategy.
+    ///
+    /// | strategy | condition | cost |
+    /// |---|---|---|
+    /// | copy | a `#[denormalize]` copy beside the reference for every field of the condition | none |
+    /// | ids | otherwise | a query for the ids of the targets, at most 10,000 |
+    ///
+    /// A copy answers only if the reference has a delete rule that keeps the target alive, or if the copy has `on_delete = clear`
+    /// and the condition does not match null. A target with a soft delete is always read. A copy can be older than its source
+    /// while a fan-out is pending: [`Find::current`](crate::action::Find::current) reads the targets.
+    ///
+    /// The ids are read before the query or the write, outside of its atomic step: a write does not notice a concurrent change of
+    /// a target. In a transaction, both see the same state.
+    ///
+    /// # Errors
+    ///
+    /// The query or the write fails with [`Unsupported`](crate::ErrorKind::Unsupported) if more than 10,000 targets meet the
+    /// condition. Bulk writes, upserts, `pipeline`, `watch`, and conditions on elements of an overflow array do not accept a
+    /// condition on a target: also an error of this kind.
+    pub fn matches<C>(&self, condition: C) -> Filter<M>
     where
-        T: Text,
+        T: Matches<C, S>,
         S: Queryable,
     {
-        field_test(&self.path, "$regex", Ok(pattern.into().into_raw()))
+        T::condition_at(&self.path, condition)
     }
 
     /// Returns the value of the field, for comparisons with other fields and for arithmetic: `$expr`.

@@ -5,6 +5,7 @@ mod filter;
 mod key;
 mod pattern;
 mod position;
+mod related;
 mod render;
 mod sort;
 mod type_bracket;
@@ -20,6 +21,7 @@ pub use key::{ByIdAlone, Sharded, ShardedInScope, Unsharded};
 pub use key::{IdAlone, IdAndShardKey, IntoKey, IntoRouted, Key, Routes};
 pub use pattern::Pattern;
 pub(crate) use position::{after_position, sort_fields, sort_key};
+pub(crate) use related::{RelatedCondition, Relation, description};
 pub(crate) use render::{
     append_field, equal_to, field_missing, field_present, id_filter, may_set_position,
     projection_of, render_array_filter, render_filter as to_raw, render_pull as pull_to_raw,

@@ -10,7 +10,7 @@ use crate::{
     Result,
     language::{
         field::Path,
-        query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+        query::{FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
     },
     model::{
         document::Document,
@@ -58,6 +58,16 @@ impl<C: Document, P> Children<C, P> {
 }
 
 impl<C: Document, P, J, R> Children<C, P, J, R> {
+    /// Returns whether the children have an order or a maximum number.
+    pub(super) fn is_ordered(&self) -> bool {
+        !self.sort.is_empty() || self.limit.is_some()
+    }
+
+    /// Returns the path of the reference, and the condition on the children.
+    pub(super) fn into_reference_and_filter(self) -> (Path, FilterNode) {
+        (self.path, self.filter)
+    }
+
     /// Loads only children that match the condition.
     pub fn filter<F: IntoFilter<C>>(mut self, condition: impl FnOnce(C::Fields) -> F) -> Self {
         if let Some(filter) = condition(C::fields()).into_filter() {
@@ -86,7 +96,7 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
     where
         J: AppendJoin<Join<C, K::Out>>,
     {
-        self.append_join(relation(C::fields()).into_join())
+        self.append_join(relation(C::fields()).into_join(&C::MODEL))
     }
 
     /// Loads the documents that refer to the children.
@@ -122,7 +132,7 @@ impl<C: Document, P, J, R> Children<C, P, J, R> {
         let query: Result<load::ChildrenQuery> = (|| {
             Ok(load::ChildrenQuery {
                 path: self.path.dotted()?.to_owned(),
-                filter: Filter::<C>::from_node(self.filter.clone()).to_raw()?,
+                filter: self.filter,
                 sort: sort_to_raw(&self.sort)?,
                 limit: self.limit,
             })

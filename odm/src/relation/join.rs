@@ -126,7 +126,7 @@ impl<M: 'static, T: Document, R: 'static> RefersToMany
 /// The places of references by which a query can find the children of many parents at once.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
-    message = "`with_children` cannot find children by this reference",
+    message = "a query cannot search by this reference",
     label = "a reference in an array of enums, or in an overflow array",
     note = "for an array of enums, find the children of one document: `filter(|a| a.watchers().any(|w| w.user(|user| user.eq(&jane))))`",
     note = "for an overflow array, join the inverse of the link, or find the children of one document: `db.arrays::<…>().any(|a| a.watchers(), |user| user.eq(&jane))`"
@@ -225,16 +225,16 @@ pub trait IntoJoin {
     type Scope;
     /// The result for each document.
     type Out: Send + Sync + 'static;
-    /// Returns the join.
-    fn into_join(self) -> Join<Self::Scope, Self::Out>;
+    /// Returns the join of documents of the model.
+    fn into_join(self, model: &'static Model) -> Join<Self::Scope, Self::Out>;
 }
 
 #[diagnostic::do_not_recommend]
 impl<P: ReferencePlace> IntoJoin for P {
     type Scope = P::Scope;
     type Out = P::Out<P::Target>;
-    fn into_join(self) -> Join<P::Scope, Self::Out> {
-        JoinOf::new(self).into_join()
+    fn into_join(self, model: &'static Model) -> Join<P::Scope, Self::Out> {
+        JoinOf::new(self).into_join(model)
     }
 }
 

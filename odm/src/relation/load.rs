@@ -9,13 +9,14 @@ use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, 
 use super::{
     join::{FromLinks, Joins, Parents, ReferencePlace},
     link::{Link, LinkItem, Links},
+    resolve::resolve_related,
     target_join::JoinEdge,
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{FindEach, FindOperation, Stage},
     error,
-    language::query::{encode_value, single_field_document},
+    language::query::{FilterNode, encode_value, single_field_document, to_raw},
     model::{
         decode::{self, decode_all},
         document::Document,
@@ -37,7 +38,7 @@ pub(crate) const MAX_IDS_PER_QUERY: usize = 10_000;
 pub(super) async fn load_targets<P, R, J>(
     access: Access,
     parents: Parents,
-    edge: JoinEdge,
+    mut edge: JoinEdge,
     joins: J,
 ) -> Result<Vec<Result<P::Out<J::Item>>>>
 where
@@ -45,6 +46,14 @@ where
     R: Projection<Of = P::Target>,
     J: Joins<R, Item: LinkItem<Of = P::Target>>,
 {
+    if let Some(covering) = &edge.covering
+        && let Some(targets) = covering.targets_of(&access, &parents)?
+    {
+        return links_of_copies::<P, R, J>(access, &parents, edge.path.dotted(), targets, joins)
+            .await;
+    }
+    edge.filter = resolve_related(&access, &P::Target::MODEL, edge.filter).await?;
+    let filter = to_raw(&edge.filter)?;
     let spilled = match P::overflow_model() {
         Some(model) => {
             spilled::load_references::<P::Target>(&access, model, &parents, &edge).await?
@@ -63,10 +72,10 @@ where
             Some(ids.assign_slots(raw_references))
         })
         .collect();
-    let omits_missing = !edge.filter.is_empty() || edge.limit.is_some();
+    let omits_missing = !filter.is_empty() || edge.limit.is_some();
     let omits_missing = omits_missing && <P::Out<J::Item> as FromLinks<J::Item>>::CAN_OMIT_MISSING;
     let query = TargetQuery {
-        filter: edge.filter,
+        filter,
         sort: edge.sort,
     };
     let is_sorted = query.sort.is_some();
@@ -93,6 +102,36 @@ where
             P::Out::from_links(targets.to_links(references)?).ok_or_else(no_reference)
         })
         .collect())
+}
+
+/// Returns the links to targets that the copies of the parents contain.
+async fn links_of_copies<P, R, J>(
+    access: Access,
+    parents: &[RawDocumentBuf],
+    path: &str,
+    targets: Vec<Vec<RawDocumentBuf>>,
+    joins: J,
+) -> Result<Vec<Result<P::Out<J::Item>>>>
+where
+    P: ReferencePlace,
+    R: Projection<Of = P::Target>,
+    J: Joins<R, Item: LinkItem<Of = P::Target>>,
+{
+    let counts: Vec<_> = targets.iter().map(Vec::len).collect();
+    let (roots, documents) = decode_all::<R>(targets.into_iter().flatten().collect());
+    let items = joins.load_relations(access, documents, roots).await?;
+    let mut items = items.into_iter();
+    let links = parents.iter().zip(counts).map(|(parent, count)| {
+        let links = items.by_ref().take(count);
+        let links = links.map(|item| Ok(Link::from_loaded(Arc::new(item?))));
+        let links = links
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
+        let no_reference = || missing_required_reference(parent, path);
+        P::Out::from_links(links).ok_or_else(no_reference)
+    });
+    Ok(links.collect())
 }
 
 /// Loads documents by their ids, in the order of the ids.
@@ -267,7 +306,7 @@ impl<X: LinkItem> LoadedTargets<X> {
 #[derive(Clone)]
 pub(super) struct ChildrenQuery {
     pub(super) path: String,
-    pub(super) filter: RawDocumentBuf,
+    pub(super) filter: FilterNode,
     pub(super) sort: Option<RawDocumentBuf>,
     pub(super) limit: Option<u64>,
 }
@@ -294,6 +333,8 @@ where
             )
         })?;
 
+    let filter = resolve_related(&access, &R::Of::MODEL, query.filter).await?;
+    let filter = to_raw(&filter)?;
     let projection = projection::to_raw::<R>(&joins.needed_fields()?)?;
     let mut parent_positions = Vec::new();
     let mut documents = Vec::new();
@@ -303,7 +344,7 @@ where
             collection: R::Of::COLLECTION.into(),
             path: query.path.clone(),
             keys: batch.to_vec(),
-            filter: query.filter.clone(),
+            filter: filter.clone(),
             projection: projection.clone(),
             sort: query.sort.clone(),
             limit: query.limit,

@@ -34,6 +34,15 @@ impl ReferencePath {
         })
     }
 
+    /// The path of a place outside of enums, as a dotted path. The empty path is the document itself.
+    pub(super) fn from_dotted(path: &str) -> Self {
+        Self {
+            variants: Vec::new(),
+            names: path_names(path).map(str::to_owned).collect(),
+            dotted: path.to_owned(),
+        }
+    }
+
     /// Returns the dotted path, in MongoDB's notation.
     pub(super) fn dotted(&self) -> &str {
         &self.dotted

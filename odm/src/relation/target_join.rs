@@ -6,7 +6,9 @@ use bson::RawDocumentBuf;
 
 use super::{
     children::Children,
-    join::{AppendJoin, IntoJoin, Join, Joins, ReferencePlace},
+    condition::Targets,
+    covering::CoveringCopies,
+    join::{AppendJoin, FindableReference, IntoJoin, Join, Joins, ReferencePlace},
     link::LinkItem,
     load,
     reference_path::ReferencePath,
@@ -15,12 +17,13 @@ use crate::{
     Result,
     language::{
         field::{ArrayPlace, Field, OptionalPlace, OverflowPlace, Path},
-        query::{Filter, FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
+        query::{FilterNode, IntoFilter, IntoSort, Sort, sort_to_raw},
     },
     model::{
         document::{Document, Stored},
         projection::{Projection, ProjectionOf},
     },
+    schema::Model,
 };
 
 /// A join along a reference, with conditions on its targets and further joins of the targets.
@@ -78,10 +81,12 @@ pub struct JoinOf<P: ReferencePlace, J = (), R = <P as ReferencePlace>::Target> 
 #[derive(Clone)]
 pub(super) struct JoinEdge {
     pub(super) path: ReferencePath,
-    pub(super) filter: RawDocumentBuf,
+    pub(super) filter: FilterNode,
     pub(super) sort: Option<RawDocumentBuf>,
     /// The maximum number of targets per parent.
     pub(super) limit: Option<usize>,
+    /// The copies that answer the join without a query.
+    pub(super) covering: Option<CoveringCopies>,
 }
 
 impl<P: ReferencePlace> JoinOf<P> {
@@ -153,7 +158,7 @@ impl<P: ReferencePlace, J, R> JoinOf<P, J, R> {
     where
         J: AppendJoin<Join<P::Target, K::Out>>,
     {
-        self.append_join(relation(P::Target::fields()).into_join())
+        self.append_join(relation(P::Target::fields()).into_join(&P::Target::MODEL))
     }
 
     /// Loads the documents that refer to the targets.
@@ -193,12 +198,24 @@ impl<P: ReferencePlace, J, R> JoinOf<P, J, R> {
         }
     }
 
-    fn to_edge(&self) -> Result<JoinEdge> {
+    fn to_edge(&self, model: &'static Model) -> Result<JoinEdge>
+    where
+        R: Projection<Of = P::Target>,
+        J: Joins<R>,
+    {
+        let is_plain = matches!(self.filter, FilterNode::All)
+            && self.sort.is_empty()
+            && self.limit.is_none()
+            && self.joins.needed_fields()?.is_empty();
         Ok(JoinEdge {
             path: ReferencePath::from_path(&self.path)?,
-            filter: Filter::<P::Target>::from_node(self.filter.clone()).to_raw()?,
+            filter: self.filter.clone(),
             sort: sort_to_raw(&self.sort)?,
             limit: self.limit,
+            covering: match is_plain {
+                true => CoveringCopies::of_join::<R>(model, &self.path),
+                false => None,
+            },
         })
     }
 }
@@ -212,12 +229,13 @@ where
 {
     type Scope = P::Scope;
     type Out = P::Out<J::Item>;
-    fn into_join(self) -> Join<P::Scope, Self::Out> {
-        let edge = self.to_edge();
+    fn into_join(self, model: &'static Model) -> Join<P::Scope, Self::Out> {
+        let edge = self.to_edge(model);
         let needed_fields = edge.as_ref().map(|edge| {
             let mut needed_fields = edge.path.needed_fields();
             // The chunk documents of an overflow array are found by the `_id` of the owner.
             needed_fields.extend(P::overflow_model().map(|_| "_id".to_owned()));
+            needed_fields.extend(edge.covering.iter().flat_map(CoveringCopies::needed_fields));
             needed_fields
         });
         let needed_fields = needed_fields.map_err(Clone::clone);
@@ -233,9 +251,10 @@ where
 
 /// An array of references, so that the targets have an order and a number.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` refers to one document, which cannot be sorted or limited",
+    message = "`{Self}` refers to one document, not to a list of documents",
     label = "not an array of references",
-    note = "`sort` and `limit` are for arrays of references; use `filter` for a condition on the target"
+    note = "`sort`, `limit` and `targets` are for arrays of references; use `filter` for a condition on the target of a join, and `matches` \
+            for a condition of a query"
 )]
 pub trait RefersToMany: ReferencePlace {}
 
@@ -294,6 +313,14 @@ macro_rules! edges {
                 Self: RefersToMany,
             {
                 JoinOf::new(self).limit(limit)
+            }
+
+            /// Returns the targets, for a condition of a query: see [`Targets`].
+            pub fn targets(self) -> Targets<Self>
+            where
+                Self: RefersToMany + ReferencePlace<EnclosingShapes: FindableReference>,
+            {
+                Targets::new(&self)
             }
 
             /// Joins only the fields of a [`Projection`]: see [`JoinOf`].

@@ -2,7 +2,8 @@
 
 use super::{
     children::Children,
-    join::{FromLinks, IntoJoin, Join, Joins, ReferencePlace},
+    condition::Targets,
+    join::{FindableReference, FromLinks, IntoJoin, Join, Joins, ReferencePlace},
     link::LinkItem,
     target_join::{JoinOf, RefersToMany, edges},
 };

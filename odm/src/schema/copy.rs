@@ -170,6 +170,46 @@ impl TypeCopies {
     }
 }
 
+/// The copies beside one reference that a fan-out maintains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReferenceCopies {
+    copies: &'static TypeCopies,
+    /// The stored name of the reference.
+    reference: &'static str,
+}
+
+impl ReferenceCopies {
+    /// Returns the copies beside the reference at a dotted path, which may pass through arrays. `None` without copies.
+    pub(crate) fn of_reference(copies: &'static TypeCopies, path: &str) -> Option<Self> {
+        let (name, rest) = path.split_once('.').unwrap_or((path, ""));
+        if !rest.is_empty() {
+            let nested = copies
+                .embedded
+                .iter()
+                .find(|nested| nested.stored == name)?;
+            return Self::of_reference(nested.copies, rest);
+        }
+        let mut fields = copies.fields.iter();
+        let beside = fields.find(|field| field.reference == name && field.mode.has_fan_out())?;
+        Some(Self {
+            copies,
+            reference: beside.reference,
+        })
+    }
+
+    /// Returns the copy of a dotted path in the source, with the rest of the path inside of the copied value.
+    pub(crate) fn copy_of(self, source: &str) -> Option<(&'static CopiedField, &str)> {
+        let fields = self.copies.fields.iter();
+        let mut beside =
+            fields.filter(|field| field.reference == self.reference && field.mode.has_fan_out());
+        beside.find_map(|field| {
+            let path = (field.source_path)();
+            let rest = source.strip_prefix(path.dotted().ok()?)?;
+            (rest.is_empty() || rest.starts_with('.')).then_some((field, rest))
+        })
+    }
+}
+
 /// The maximum length of a chain of copies. The recursion limit of const evaluation does not allow much more.
 const MAX_CHAIN_COPIES: usize = 16;
 

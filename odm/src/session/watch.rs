@@ -199,7 +199,11 @@ impl<T: Document> ChangeStream<T> {
 fn is_on_change_document(condition: &FilterNode) -> bool {
     let is_inside = |path: &Path| path.to_string().split('.').next() == Some(FULL_DOCUMENT);
     match condition {
-        FilterNode::All | FilterNode::Expression(_) | FilterNode::Invalid(_) => true,
+        // Rendering returns the error of a condition on related documents.
+        FilterNode::All
+        | FilterNode::Expression(_)
+        | FilterNode::Related(_)
+        | FilterNode::Invalid(_) => true,
         FilterNode::Test(path, ..)
         | FilterNode::Variant(path, _)
         | FilterNode::Element(path, _) => is_inside(path),

@@ -221,6 +221,20 @@ macro_rules! for_every_test {
                 ]
             }
             relations {
+                conditions: [
+                    conditions_on_targets,
+                    conditions_on_lists_of_targets,
+                    conditions_on_children,
+                    strategies_and_round_trips_of_conditions,
+                    pages_continue_while_targets_change,
+                    missing_targets_meet_no_condition,
+                    hidden_targets_meet_no_condition,
+                    writes_with_conditions_on_related_documents,
+                    joins_with_conditions_on_related_documents,
+                    more_ids_than_the_limit_are_an_error,
+                    sorts_by_copies_of_targets,
+                    copies_answer_joins,
+                ]
                 delete_rules: [
                     a_child_moves_to_a_parent_with_an_abandoned_tombstone,
                     a_retried_delete_leaves_no_tombstone,

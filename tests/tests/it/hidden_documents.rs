@@ -119,6 +119,23 @@ macro_rules! nothing_reaches_the_note_9 {
         let (_, by) = find().with_children(limited.with(|n| n.like())).one().await.unwrap();
         assert!(by.is_empty());
 
+        // Conditions on related documents: note 1 refers to note 9, and note 9 to note 1.
+        let liking = |condition: Filter<Note>| find().filter(|_| condition).count();
+        let fields = Note::fields;
+        assert_eq!(liking(fields().like().matches(|_| Filter::all())).await.unwrap(), 0);
+        assert_eq!(liking(fields().like().matches(|n| n.id().eq(9))).await.unwrap(), 0);
+        let twice = fields().like().matches(|n| n.like().matches(|n| n.id().eq(1)));
+        assert_eq!(liking(twice).await.unwrap(), 0);
+        assert_eq!(liking(liked().any(|_| Filter::all())).await.unwrap(), 0);
+        assert_eq!(liking(liked().none(|n| n.votes().gte(0))).await.unwrap(), 1);
+        assert_eq!(liking(liked().all(|n| n.votes().lt(0))).await.unwrap(), 1);
+        let matching = find().filter(|n| n.like().matches(|_| Filter::all()));
+        assert_eq!(matching.explain().await.unwrap().returned, 0);
+        let liking_nine = |n: odm::Fields<Note>| n.like().matches(|n| n.id().eq(9));
+        let updated = session.update_many::<Note>(liking_nine).inc(|n| n.votes(), 0);
+        assert_eq!(updated.await.unwrap().matched, 0);
+        assert_eq!(session.delete_many::<Note>(liking_nine).await.unwrap().deleted, 0);
+
         // Updates and saves.
         let update = || session.update::<Note>(9).inc(|n| n.votes(), 1);
         let when = || update().when(|n| n.votes().gt(0));

@@ -55,7 +55,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     ///
     /// The awaited aggregate fails with [`Invalid`](ErrorKind::Invalid) for a query that has a limit, and with the errors of
     /// [`Find::all`].
-    pub fn distinct<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
+    pub fn distinct<K>(mut self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
     where
         K: DistinctPlace<Scope: SameScope<T>>,
     {
@@ -69,6 +69,7 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
                 return Err(error::of_model::<T>(error));
             }
             path.ensure_not_in_variant().map_err(error::of_model::<T>)?;
+            self.resolve_related().await?;
             let distinct = operation::DistinctOperation {
                 collection: T::COLLECTION.into(),
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
@@ -141,8 +142,9 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
         self.run_aggregate(Group::new().max(field))
     }
 
-    fn run_aggregate<V: Send + 'static>(self, aggregate: Aggregate<T, V>) -> Calculation<V> {
+    fn run_aggregate<V: Send + 'static>(mut self, aggregate: Aggregate<T, V>) -> Calculation<V> {
         Calculation(Box::pin(async move {
+            self.resolve_related().await?;
             let stages = || {
                 let mut stages = pipeline::selecting_stages(&self)?;
                 let mut group = single_field_document("_id", RawBson::Null)?;

@@ -151,10 +151,11 @@ impl<S: Schema, T: Document> DriftState<S, T> {
 
 impl<T: Document> OpenDrift<T> {
     /// Opens the query; returns `None` if the model has no snapshots.
-    async fn open_query<S: Schema>(find: Find<S, T>) -> Result<Option<Self>> {
+    async fn open_query<S: Schema>(mut find: Find<S, T>) -> Result<Option<Self>> {
         let Some(projection) = snapshot_projection(&T::MODEL)? else {
             return Ok(None);
         };
+        find.resolve_related().await?;
         let query = crate::backend::operation::FindOperation {
             projection,
             ..find.to_operation()?

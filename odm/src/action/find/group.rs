@@ -182,7 +182,8 @@ impl<S: Schema, T: Document, K, A, V> Grouped<S, T, K, A, V> {
     ///
     /// Errors of the backend; [`Invalid`](crate::ErrorKind::Invalid) for a sum that overflows its type;
     /// [`Decode`](crate::ErrorKind::Decode) for a key or a value that does not fit the model.
-    pub async fn all(self) -> Result<Vec<(K, V)>> {
+    pub async fn all(mut self) -> Result<Vec<(K, V)>> {
+        self.find.resolve_related().await?;
         let access = self.find.access.clone();
         let options = self.find.read_options();
         let stages = self.to_stages().map_err(error::of_model::<T>)?;

@@ -17,13 +17,16 @@ use crate::{
     error,
     language::{
         field::Path,
-        query::{Filter, Sort, after_position, sort_fields, sort_key, sort_to_raw},
+        query::{
+            FilterNode, Sort, after_position, description, sort_fields, sort_key, sort_to_raw,
+            to_raw,
+        },
     },
     model::{
         document::{Document, Stored},
         projection::{self, Projection},
     },
-    relation::Joins,
+    relation::{Joins, explain_related, resolve_related},
     schema::Schema,
 };
 
@@ -166,20 +169,30 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
     /// Errors of the page, and of [`Find::explain`].
     pub async fn explain(self) -> Result<Explain> {
         let access = self.find.access.clone();
-        let page_query = self.page_query().map_err(error::of_model::<T>)?;
-        access.explain(&T::MODEL, page_query.operation).await
+        let filter = self.find.filter.clone();
+        let (filter, related) = explain_related(&access, &T::MODEL, filter).await?;
+        let page_query = self.page_query(filter).map_err(error::of_model::<T>)?;
+        let explain = access.explain(&T::MODEL, page_query.operation).await?;
+        Ok(Explain { related, ..explain })
     }
 
     async fn read_page(self) -> Result<Page<J::Item>> {
         let access = self.find.access.clone();
-        let page_query = self.page_query().map_err(error::of_model::<T>)?;
+        let filter = self.find.filter.clone();
+        let filter = resolve_related(&access, &T::MODEL, filter).await?;
+        let page_query = self.page_query(filter.clone());
+        let page_query = page_query.map_err(error::of_model::<T>)?;
         let PageQuery {
             sorts,
             query_hash: query,
             ..
         } = page_query;
         let total = match self.has_total {
-            true => Some(self.find.clone().count().await?),
+            true => {
+                let mut find = self.find.clone();
+                find.filter = filter;
+                Some(find.count().await?)
+            }
             false => None,
         };
         let mut raws = access.find_all(&T::MODEL, page_query.operation).await?;
@@ -222,7 +235,9 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
     }
 
     /// Builds the query of the page: one document more than the page size, from the start of the page on.
-    fn page_query(&self) -> Result<PageQuery<T>> {
+    ///
+    /// `filter` is the filter of the query without conditions on related documents.
+    fn page_query(&self, filter: FilterNode) -> Result<PageQuery<T>> {
         let find = &self.find;
         if self.size == 0 {
             return Err(invalid_page(
@@ -243,12 +258,11 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         let raw_sort = sort_to_raw(&sorts)?.unwrap_or_default();
         // The token is valid only for a query with the same scope and visibility. Add both conditions here: each branch of the
         // `$or` must contain them, so that an index serves each branch.
-        let mut filter = find
-            .filter
-            .clone()
-            .and(find.access.restriction_node(&T::MODEL)?);
-        let raw_filter = Filter::<T>::from_node(filter.clone()).to_raw()?;
-        let query = token::hash_query(T::COLLECTION, &raw_filter, &raw_sort);
+        let restriction = find.access.restriction_node(&T::MODEL)?;
+        let mut filter = filter.and(restriction.clone());
+        // The token stays valid if other related documents meet the condition by then.
+        let query_filter = to_raw(&description(&find.filter.clone().and(restriction)))?;
+        let query = token::hash_query(T::COLLECTION, &query_filter, &raw_sort);
 
         let (walk_order, start) = match (&self.after, &self.before) {
             (Some(_), Some(_)) => {
@@ -273,7 +287,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         needs.extend(sort_fields(&sorts)?);
         let operation = operation::FindOperation {
             collection: T::COLLECTION.into(),
-            filter: Filter::<T>::from_node(filter).to_raw()?,
+            filter: to_raw(&filter)?,
             projection: projection::to_raw::<P>(&needs)?,
             sort: sort_to_raw(&walk_order)?,
             limit: Some(u64::from(self.size) + 1),

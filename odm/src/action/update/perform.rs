@@ -26,6 +26,7 @@ use crate::{
     model::{decode, document::Document},
     overflow,
     overflow::element_search::any_element_condition,
+    relation::resolve_related,
     schema::{Model, upgrade},
     session::{access::Access, retry, soft_delete::Visibility, trace},
     write::WriteRequest,
@@ -167,6 +168,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
         form: UpdateForm,
     ) -> Result<UpdateOutput> {
         let is_many = matches!(form, UpdateForm::Count) && !self.target.has_key();
+        self.target.resolve_related(&access).await?;
         let mut changes = hook::Changes {
             selection: self.target.to_selection(&access, is_many)?,
             operators: std::mem::take(&mut self.changes),
@@ -210,6 +212,7 @@ pub(in crate::action) async fn find_unchanged<T: Document, K: TargetKind>(
     form: &UpdateForm,
 ) -> Result<UpdateOutput> {
     let condition = target.full_condition().map_err(error::of_model::<T>)?;
+    let condition = resolve_related(access, &T::MODEL, condition).await?;
     let filter = to_raw(&T::MODEL, &condition)?;
     let UpdateForm::FindAndModify { projection, .. } = form else {
         let count = operation::CountOperation {
@@ -423,11 +426,9 @@ impl PreparedUpdate {
     /// Runs the update. Fails if an update by id alone finds no document.
     ///
     /// Boxed, so that the compiler checks the nested futures here and not again for each model.
-    fn execute_or_not_found<'u>(
-        &'u self,
-        form: &'u UpdateForm,
-    ) -> BoxFuture<'u, Result<UpdateOutput>> {
+    fn execute_or_not_found(mut self, form: &UpdateForm) -> BoxFuture<'_, Result<UpdateOutput>> {
         Box::pin(async move {
+            self.condition = resolve_related(&self.access, self.aim.model, self.condition).await?;
             let output = self.execute_update(form).await?;
             if !output.is_applied() {
                 self.ensure_document_exists().await?;

@@ -38,6 +38,7 @@ pub(super) fn explain_from_engine(explain: engine::Explain, limit: Option<u64>) 
         keys_examined: explain.keys_examined,
         documents_examined: explain.documents_examined,
         returned: limit.map_or(explain.returned, |limit| explain.returned.min(limit)),
+        related: Vec::new(),
     }
 }
 

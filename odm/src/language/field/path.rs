@@ -218,6 +218,22 @@ impl Path {
         }
     }
 
+    /// Returns the path of another field of the struct that has this field, by dotted name.
+    pub(crate) fn sibling(&self, name: &str) -> Self {
+        match self.dotted.rsplit_once('.') {
+            Some((parent, _)) => Self::ROOT.append_name(&format!("{parent}.{name}")),
+            None => Self::ROOT.append_name(name),
+        }
+    }
+
+    /// Returns the path with an error, which each use of the path returns.
+    pub(super) fn with_error(self, error: Error) -> Self {
+        Self {
+            error: Some(error),
+            ..self
+        }
+    }
+
     /// Marks the elements as possibly spilled.
     pub(super) fn with_spilled_elements(self) -> Self {
         Self {

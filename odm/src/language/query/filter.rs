@@ -4,7 +4,11 @@ use std::{marker::PhantomData, ops};
 
 use bson::{RawArrayBuf, RawBson, RawDocumentBuf};
 
-use super::render;
+use super::{
+    RelatedCondition,
+    related::{description, has_related},
+    render,
+};
 use crate::{
     Error, Result, error,
     language::field::{Path, Tag},
@@ -45,6 +49,8 @@ pub(crate) enum FilterNode {
     Element(Path, Box<FilterNode>),
     /// An expression that is true for the document: `$expr`.
     Expression(RawBson),
+    /// A condition on documents of another model. Resolved to conditions on the document itself before the filter is rendered.
+    Related(Box<RelatedCondition>),
     And(Vec<FilterNode>),
     Or(Vec<FilterNode>),
     Not(Box<FilterNode>),
@@ -75,7 +81,8 @@ impl<M> Filter<M> {
     /// # Errors
     ///
     /// [`Encode`](crate::ErrorKind::Encode) or [`Invalid`](crate::ErrorKind::Invalid) for a value, a pattern or a map key that a
-    /// filter cannot contain.
+    /// filter cannot contain; [`Unsupported`](crate::ErrorKind::Unsupported) for a condition on related documents, such as
+    /// `p.category().matches(…)`, which only a query or a write can answer.
     pub fn to_raw(&self) -> Result<RawDocumentBuf> {
         render::render_filter(&self.node)
     }
@@ -89,8 +96,7 @@ impl<M> Clone for Filter<M> {
 
 impl<M> std::fmt::Debug for Filter<M> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let readable = self
-            .to_raw()
+        let readable = render::render_filter(&description(&self.node))
             .and_then(|raw| bson::Document::try_from(raw).map_err(error::from_bson));
         match readable {
             Ok(document) => write!(f, "Filter({document})"),
@@ -149,6 +155,11 @@ impl FilterNode {
 }
 
 impl FilterNode {
+    /// Returns whether the node has a condition on documents of another model.
+    pub(crate) fn has_related(&self) -> bool {
+        has_related(self)
+    }
+
     /// Combines the node with alternatives.
     ///
     /// The equality conditions are repeated in each alternative. A database can then use an index with the common fields first
@@ -178,7 +189,8 @@ impl FilterNode {
     message = "expected a condition on `{M}`, got `{Self}`",
     label = "not a `Filter<{M}>`",
     note = "conditions come from a field's operators, such as `p.votes().gt(3)`; combine them by `&`, `|` and `!`, not by `&&` \
-         and `||`"
+         and `||`",
+    note = "a condition on the target of a reference is `p.author().matches(|a| a.name().eq(…))`, or a condition on a copy of the field"
 )]
 pub trait IntoFilter<M> {
     /// Returns the filter, if any.

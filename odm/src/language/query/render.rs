@@ -8,6 +8,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr, rawdoc};
 
 use super::{
     filter::{FilterNode, is_special},
+    related::unresolved_error,
     variant::{pull_condition, without_variants},
 };
 use crate::{Error, ErrorKind, Result};
@@ -30,6 +31,7 @@ fn render_plain(node: &FilterNode) -> Result<RawDocumentBuf> {
         ),
         FilterNode::Element(path, condition) => render_element(path.dotted()?, condition),
         FilterNode::Expression(expression) => single_field_document("$expr", expression.clone()),
+        FilterNode::Related(related) => Err(unresolved_error(related)),
         FilterNode::And(nodes) => render_and(nodes),
         FilterNode::Or(nodes) => render_list("$or", nodes),
         FilterNode::Not(node) => render_list("$nor", std::slice::from_ref(node)),
@@ -149,7 +151,11 @@ fn prefix_paths(node: &FilterNode, name: &str) -> FilterNode {
         FilterNode::And(nodes) => FilterNode::And(each(nodes)),
         FilterNode::Or(nodes) => FilterNode::Or(each(nodes)),
         FilterNode::Not(node) => FilterNode::Not(Box::new(prefix_paths(node, name))),
-        FilterNode::All | FilterNode::Expression(_) | FilterNode::Invalid(_) => node.clone(),
+        // Rendering returns the error of a condition on related documents.
+        FilterNode::All
+        | FilterNode::Expression(_)
+        | FilterNode::Related(_)
+        | FilterNode::Invalid(_) => node.clone(),
     }
 }
 
@@ -158,6 +164,7 @@ fn restricts_elements(node: &FilterNode) -> bool {
         FilterNode::Test(..)
         | FilterNode::Variant(..)
         | FilterNode::Element(..)
+        | FilterNode::Related(_)
         | FilterNode::Invalid(_) => true,
         FilterNode::And(nodes) | FilterNode::Or(nodes) => nodes.iter().any(restricts_elements),
         FilterNode::Not(node) => restricts_elements(node),
@@ -177,6 +184,7 @@ pub(crate) fn may_set_position(node: &FilterNode) -> bool {
                 path.meets_array() && is_negation == negated
             }
             FilterNode::Element(..) => !negated,
+            FilterNode::Related(related) => related.reference.meets_array() && !negated,
             FilterNode::And(nodes) | FilterNode::Or(nodes) => {
                 nodes.iter().any(|node| sets_position(node, negated))
             }
@@ -258,6 +266,7 @@ fn tests_whole_element(node: &FilterNode) -> bool {
         FilterNode::Not(node) => tests_whole_element(node),
         FilterNode::All
         | FilterNode::Expression(_)
+        | FilterNode::Related(_)
         | FilterNode::Invalid(_)
         | FilterNode::Variant(..) => false,
     }
@@ -320,6 +329,7 @@ fn disjunctive_form(node: &FilterNode, negated: bool) -> Result<Vec<Vec<ElementT
                 Ok(all)
             }),
         (FilterNode::Invalid(error), _) => Err(error.clone()),
+        (FilterNode::Related(related), _) => Err(unresolved_error(related)),
         (FilterNode::All, false) => Ok(vec![Vec::new()]),
         (
             FilterNode::Test(..)

@@ -64,7 +64,8 @@ impl<M> Clone for Sort<M> {
 #[diagnostic::on_unimplemented(
     message = "expected an order of `{M}`, got `{Self}`",
     label = "neither a `Sort<{M}>` nor a tuple of them",
-    note = "write `.asc()` or `.desc()`: `|p| p.name().asc()`"
+    note = "write `.asc()` or `.desc()`: `|p| p.name().asc()`",
+    note = "an order by the target of a reference needs a copy of the field: `|p| p.author().get(|a| a.name()).asc()`"
 )]
 pub trait IntoSort<M> {
     /// Returns the orders, the most significant first.

@@ -9,7 +9,7 @@ use crate::{
     Result,
     backend::operation::{FindOperation, Stage},
     error,
-    language::query::single_field_document,
+    language::query::{single_field_document, to_raw},
     model::{decode, document::Document, ids::id_batches},
     overflow::ArrayReader,
     relation::target_join::JoinEdge,
@@ -122,7 +122,7 @@ impl ReferenceSelection<'_> {
         for reference in references {
             keys.push(reference.as_raw_bson_ref());
         }
-        let mut filter = self.edge.filter.clone();
+        let mut filter = to_raw(&self.edge.filter)?;
         add_condition(&mut filter, "_id", single_field_document("$in", keys)?)?;
         let sort = self.edge.sort.clone();
         let find = FindOperation {

@@ -1,5 +1,6 @@
 //! References, inverses, delete rules and joins.
 
+pub mod conditions;
 pub mod delete_rules;
 pub mod inverses;
 pub mod nested_references;

@@ -1,0 +1,10 @@
+#[path = "../models.rs"]
+mod models;
+
+use models::*;
+
+fn wrong(db: &Db) {
+    let _ = db.find::<Post>().filter(|p| p.author().matches("jane"));
+}
+
+fn main() {}
