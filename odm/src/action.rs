@@ -41,9 +41,9 @@ pub use target::{
     FirstMatching, IdTarget, SingleTarget, SortableTarget, TargetKind, UniqueKeyTarget,
 };
 pub(crate) use update::UpdateOperators;
+pub use update::{
+    Appendable, ArrayValue, Increment, OptionalValue, Patch, Push, ResidentArray, Update, Updated,
+};
 #[doc(hidden)]
 pub use update::{Arithmetic, OutOfRange, PatchChanges};
-pub use update::{
-    ArrayValue, Increment, OptionalValue, Patch, Push, ResidentArray, Update, Updated,
-};
 pub use upsert::{Upsert, UpsertCounts, UpsertDocument, UpsertOutput, Upserted};

@@ -213,3 +213,5 @@ keys! {
     u64 => u64, &u64 => u64,
     String => String, &String => String, &str => String,
 }
+#[cfg(feature = "uuid")]
+keys!(uuid::Uuid => uuid::Uuid, &uuid::Uuid => uuid::Uuid);
