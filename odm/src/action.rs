@@ -20,7 +20,7 @@ mod upsert;
 
 pub(crate) use arrays::measure_lengths;
 pub use arrays::{Arrays, Lengths};
-pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
+pub use bulk::{AllOrNothing, Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, DeletePreview, DeleteResult};
 pub use elements::{Elements, Matching};
 pub use explain::{ExplainWrite, WritePlan, WriteStrategy};

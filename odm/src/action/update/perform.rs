@@ -273,6 +273,11 @@ impl PreparedUpdate {
         !self.requirements.is_empty()
     }
 
+    /// Whether only a missing document, without any condition, leaves the update without a match.
+    pub(in crate::action) fn always_matches(&self) -> bool {
+        self.aim.only_id.is_some() && matches!(self.place_condition, FilterNode::All)
+    }
+
     fn full_filter(&self, extra_condition: &FilterNode) -> Result<RawDocumentBuf> {
         let condition = extra_condition.clone().and(self.condition.clone());
         let requirements = self.requirements.iter();

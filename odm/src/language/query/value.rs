@@ -20,8 +20,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value for a field of type `{T}`",
     label = "expected a `{T}`",
-    note = "pass a `{T}` or a reference to one; for a text also a `&str`, for a `Ref` also the document that it refers to, or \
-         `Ref::new(id)`; to compare with another field, use `value()`: `p.votes().value().gt(p.likes())`"
+    note = "pass a `{T}` or a reference to one; for a text also a `&str`, for a list of texts a `&[&str]`, for a `Ref` also the \
+         document that it refers to, or `Ref::new(id)`; for an optional text, the text without `Some`; to compare with another field, use `value()`: `p.votes().value().gt(p.likes())`"
 )]
 pub trait IntoValue<T> {
     /// Returns the stored form of the value.
@@ -126,8 +126,6 @@ text_arrays! {
     [const N: usize] [&str; N] => Vec<String>;
     [const N: usize] &[&str; N] => Vec<String>;
     [] &[&str] => Vec<String>;
-    [] Vec<&str> => Vec<String>;
-    [] &Vec<&str> => Vec<String>;
     [const N: usize] [&str; N] => [String; N];
 }
 
