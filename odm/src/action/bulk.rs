@@ -115,8 +115,9 @@ impl Bulk {
     /// Requires that every write applies. The first write that does not apply ends the bulk and the transaction: the awaited bulk
     /// is an error, and nothing of the transaction is written. [`Error::failures`] names the write by its position.
     ///
-    /// MongoDB then gets all adjacent updates of a collection in one command. An update of a number other than an `i64` by `inc`
-    /// or `mul`, and a push to an array with a `max`, are sent separately, to find the reason of a failure.
+    /// MongoDB then gets all adjacent updates of a collection in one command. A push to an array with a `max` is sent separately,
+    /// to find the reason of a failure, and so is an `inc` or `mul` without `when` of a number other than an `i64`. With `when`, a
+    /// number that would leave the range of its type counts as an unmet condition.
     ///
     /// An order takes several products from stock, and is inserted only if each product has enough:
     ///
@@ -384,8 +385,8 @@ impl BulkTarget {
         if self.reason == UnmatchedReason::Missing {
             return error::not_found_stored(self.model, self.id);
         }
-        let message = "the document does not meet the condition of the write, or does not exist; every write of the bulk must \
-                       apply, so the transaction ends and nothing is written";
+        let message = "the document does not exist, does not meet the condition of the write, or a number would leave the range \
+                       of its type; every write of the bulk must apply, so the transaction ends and nothing is written";
         let error = error::naming_model(self.model)(Error::new(ErrorKind::NotApplied, message));
         match self.id {
             Some(id) => error.with_id(id),
@@ -551,7 +552,7 @@ fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEnt
         return separate_update(update);
     }
     // A missing match may be a failure. Stop the command there, so that no later write runs before the reason is known.
-    if update.has_requirements() {
+    if update.needs_reason_query() {
         target.reason = UnmatchedReason::Unknown;
     } else if update.always_matches() {
         target.reason = UnmatchedReason::Missing;

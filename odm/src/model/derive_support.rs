@@ -207,7 +207,9 @@ impl Version for i64 {
 /// The type of a timestamp field.
 #[diagnostic::on_unimplemented(
     message = "a timestamp is a `DateTime`, not a `{Self}`",
-    label = "not a timestamp type"
+    label = "not a timestamp type",
+    note = "a timestamp is a `DateTime` or, with `#[serde(with = \"odm::native\")]` and the feature of the crate, a \
+         `chrono::DateTime<Utc>`, a `time::OffsetDateTime` or a `jiff::Timestamp`; a newtype or a date without a time is none"
 )]
 #[doc(hidden)]
 pub trait Timestamp {
@@ -224,7 +226,9 @@ impl Timestamp for DateTime {
 /// The type of a soft delete field.
 #[diagnostic::on_unimplemented(
     message = "a soft delete is an `Option<DateTime>`, not a `{Self}`",
-    label = "not an optional date"
+    label = "not an optional date",
+    note = "the date is a `DateTime` or, with `#[serde(default, with = \"odm::native\")]` and the feature of the crate, a \
+         `chrono::DateTime<Utc>`, a `time::OffsetDateTime` or a `jiff::Timestamp`; a newtype or a date without a time is none"
 )]
 #[doc(hidden)]
 pub trait DeletedAt {

@@ -53,6 +53,35 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The model can declare projections that leave fields out, for example a long text. The generated struct has no such field, so
+/// a use of the field does not compile:
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "posts", projection(PostCard, without(body), derive(Serialize)))]
+/// struct Post {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     title: String,
+///     body: String,
+/// }
+/// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Blog>::open("memory:").await?;
+/// # db.insert(Post { id: 1, title: "a".into(), body: "b".into() }).await?;
+/// let cards: Vec<PostCard> = db.find::<Post>().select().limit(20).all().await?;
+/// assert_eq!(cards[0].title, "a");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a projection",
     label = "neither a stored type nor a `Projection` of one",

@@ -29,7 +29,7 @@ use crate::{
     },
     session::{
         Session,
-        transaction::{RunTransaction, Transaction},
+        transaction::{RunTransaction, Transaction, TransactionError},
         watch::Watch,
     },
     write,
@@ -513,7 +513,7 @@ impl<S: Schema> Database<S> {
         W: FnMut(Transaction<S>) -> F + Send + 'w,
         F: Future<Output = Result<T, E>> + Send + 'w,
         T: Send + 'w,
-        E: From<Error> + Send + 'w,
+        E: TransactionError + Send + 'w,
     {
         RunTransaction::new(self.session.clone(), work)
     }

@@ -356,6 +356,7 @@ macro_rules! for_every_test {
                     optional_values_are_set,
                 ]
                 projection: [
+                    generated_projections_leave_fields_out,
                     an_index_alone_serves_a_projection,
                     explain_reports_a_scan_and_a_sort,
                     nested_projections_read_their_paths,

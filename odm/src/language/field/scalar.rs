@@ -52,7 +52,8 @@ pub trait Bits {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a date",
     label = "cannot hold a time",
-    note = "a date is a `DateTime` or an `Option<DateTime>`"
+    note = "a date is a `DateTime`, a `chrono::DateTime<Utc>`, a `time::OffsetDateTime`, a `jiff::Timestamp`, or an `Option` of \
+         these; a date without a time cannot hold a time, and a newtype is set by `set`"
 )]
 pub trait Date {}
 #[diagnostic::do_not_recommend]
