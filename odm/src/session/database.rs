@@ -11,7 +11,7 @@ pub use options::{DatabaseOptions, IndexCheck};
 pub use serve::DatabaseServer;
 
 use crate::{
-    Error, Result,
+    Result,
     action::{Lengths, measure_lengths},
     backend::{
         Backend,
