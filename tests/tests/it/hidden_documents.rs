@@ -238,7 +238,14 @@ mod tests {
                 };
                 let calls = [format!(".{name}("), format!(".{name}::<")];
                 // `skip`, `for_update` and `without` compile for no model.
-                let known = ["expect_applied", "applied", "value", "skip", "for_update", "without"];
+                let known = [
+                    "expect_applied",
+                    "applied",
+                    "value",
+                    "skip",
+                    "for_update",
+                    "without",
+                ];
                 if !calls.iter().any(|call| tried.contains(call))
                     && !others.contains(&name)
                     && !known.contains(&name)
