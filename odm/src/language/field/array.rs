@@ -178,8 +178,11 @@ impl<M, T: Stored, R, S, V: Stored> ArrayPlace<M, T, R, S, V> {
         let path = self.path.element_at(index);
         FromPath::from_path(match V::FIXED_LEN {
             Some(len) if index >= len => {
-                let message = format!("the array has {len} elements, so it has no index {index}");
-                path.with_error(Error::new(ErrorKind::Invalid, message))
+                let message = format!(
+                    "the array has {len} elements, and no index {index}: use a smaller index"
+                );
+                let error = Error::new(ErrorKind::Invalid, message);
+                path.with_error(error.with_path(self.path.to_string()))
             }
             _ => path,
         })

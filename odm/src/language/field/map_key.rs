@@ -219,7 +219,7 @@ impl Path {
     pub(crate) fn at_map_key<K>(&self, key: impl IntoMapKey<K>) -> Self {
         match key.into_map_key() {
             Ok(key) => self.map_key(&key),
-            Err(error) => self.with_error(error),
+            Err(error) => self.with_error(error.with_path(self.to_string())),
         }
     }
 }

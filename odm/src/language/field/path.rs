@@ -175,7 +175,6 @@ impl Path {
 
     /// Adds the error that each use of the path returns, unless the path has an error already.
     pub(super) fn with_error(&self, error: Error) -> Self {
-        let error = error.with_path(self.dotted.clone());
         Self {
             error: Some(self.error.clone().unwrap_or(error)),
             ..self.clone()

@@ -386,7 +386,7 @@ pub async fn dates_without_a_time_compare_and_sort(fixture: Fixture) {
         [1]
     );
 
-    // A date with a time is no date: reading it would lose the time.
+    // A save of a date without its time would lose the time, so the date is not read.
     insert_with(&fixture, "sent", DateTime::from_millis(1)).await;
     let error = db.get::<Parcel>(Uuid::from_u128(20)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
