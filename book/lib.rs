@@ -29,6 +29,7 @@ pages! {
     Introduction: "introduction.md",
     GettingStarted: "getting-started.md",
     Modelling: "modelling.md",
+    Types: "types.md",
     Queries: "queries.md",
     Writes: "writes.md",
     Relations: "relations.md",

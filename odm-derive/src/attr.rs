@@ -8,6 +8,7 @@ mod index;
 mod layout;
 mod link;
 mod managed;
+mod omission;
 mod overflow;
 mod rollup;
 mod serde;
@@ -26,6 +27,7 @@ pub(crate) use index::{
 pub(crate) use layout::{Layout, is_overflow};
 pub(crate) use link::{LinkAttr, OnDelete, no_links_message};
 pub(crate) use managed::{ManagedField, ManagedKind};
+pub(crate) use omission::OmissionAttr;
 pub(crate) use overflow::{OrderAttr, OverflowAttr};
 pub(crate) use rollup::{Extreme, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, RollupKind};
 pub(crate) use serde::{SerdeContainer, SerdeDefault, SerdeField, SerdeVariant};
@@ -74,6 +76,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) insert_struct: Option<Path>,
     /// The derives of the insert struct.
     pub(crate) insert_derive: Vec<Path>,
+    /// `projection(…)`: projections that leave fields out.
+    pub(crate) omissions: Vec<OmissionAttr>,
     /// `hooks`: the model implements `odm::Hooks`.
     pub(crate) hooks: Option<Path>,
     /// The settings that were parsed so far.
@@ -104,6 +108,7 @@ impl ContainerAttrs {
             validate: None,
             insert_struct: None,
             insert_derive: Vec::new(),
+            omissions: Vec::new(),
             hooks: None,
             seen: SeenSettings::default(),
         };
@@ -135,7 +140,7 @@ impl ContainerAttrs {
         let (path, input) = (&meta.path, meta.input);
         let name = path.to_token_stream().to_string();
         // These settings may be repeated.
-        if !matches!(name.as_str(), "index" | "models" | "shared") {
+        if !matches!(name.as_str(), "index" | "models" | "projection" | "shared") {
             self.seen.ensure_new(path)?;
         }
         if name == "crate" {
@@ -191,6 +196,7 @@ impl ContainerAttrs {
                 });
                 self.insert_derive.extend(derives?);
             }
+            "projection" => self.omissions.push(omission::parse_omission(meta)?),
             "insert_struct" | "hooks" | "validate" => {
                 expect_flag(path, input)?;
                 let flag = match name.as_str() {

@@ -38,6 +38,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `schema_version = 2`, `upgrade = function` | documents of older versions are upgraded when they are read or written; a write then costs an additional indexed lookup: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write checks the rules of the crate `garde` on the fields: see below |
 /// | `insert_derive(JsonSchema)` | further derives of the insert struct, such as `schemars::JsonSchema`, `utoipa::ToSchema` and `garde::Validate`, with the attributes of these derives on the fields |
+/// | `projection(PostCard, without(body))` | generates a projection with all fields except these, here `PostCard`; `derive(…)` adds derives, as in `projection(PostCard, without(body), derive(serde::Serialize))`. Can be repeated |
 /// | `insert_struct` | generates an insert struct, because an embedded struct has managed fields |
 /// | `hooks` | the model implements `odm::Hooks`, which run before and after writes |
 /// | `crate = mapper` | the path of the crate `odm`, if the crate has a different name |

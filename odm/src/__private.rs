@@ -1,6 +1,7 @@
 //! Items that derived code uses. Not part of the API.
 
 pub use std::{
+    borrow::Cow,
     ops::Deref,
     option::Option::{self, None, Some},
     result::Result::Ok,
@@ -16,8 +17,8 @@ pub use crate::{
     check::ModelCheck,
     language::{
         field::{
-            AllowedAt, CheckedPlace, Field, FieldsBesideTag, FromPath, OfVariant, Ordered, Path,
-            Place, Queryable, Tag, VariantMap, closure_result, role, shape,
+            AllowedAt, CheckedPlace, Field, FieldsBesideTag, FromPath, MapKey, OfVariant, Ordered,
+            Path, Place, Queryable, Tag, VariantMap, closure_result, role, shape,
         },
         query::{
             Filter, IdAlone, IdAndShardKey, IntoKey, IntoValue, Key, Sharded, ShardedInScope,

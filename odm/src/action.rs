@@ -20,7 +20,7 @@ mod upsert;
 
 pub(crate) use arrays::measure_lengths;
 pub use arrays::{Arrays, Lengths};
-pub use bulk::{Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
+pub use bulk::{AllOrNothing, Bulk, BulkEntry, BulkReport, BulkResult, IntoBulk};
 pub use delete::{Delete, DeletePreview, DeleteResult};
 pub use elements::{Elements, Matching};
 pub use explain::{ExplainWrite, WritePlan, WriteStrategy};
@@ -41,9 +41,9 @@ pub use target::{
     FirstMatching, IdTarget, SingleTarget, SortableTarget, TargetKind, UniqueKeyTarget,
 };
 pub(crate) use update::UpdateOperators;
+pub use update::{
+    Appendable, ArrayValue, Increment, OptionalValue, Patch, Push, ResidentArray, Update, Updated,
+};
 #[doc(hidden)]
 pub use update::{Arithmetic, OutOfRange, PatchChanges};
-pub use update::{
-    ArrayValue, Increment, OptionalValue, Patch, Push, ResidentArray, Update, Updated,
-};
 pub use upsert::{Upsert, UpsertCounts, UpsertDocument, UpsertOutput, Upserted};

@@ -105,7 +105,7 @@ pub use session::{
     database::{Database, DatabaseOptions, IndexCheck},
     scope,
     soft_delete::SoftDelete,
-    transaction::{RunTransaction, Transaction},
+    transaction::{RunTransaction, Transaction, TransactionError},
     watch::{self, ResumeToken},
 };
 pub use transfer::copy;

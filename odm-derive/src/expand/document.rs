@@ -25,6 +25,7 @@ const DOCUMENT_SETTINGS: &[&str] = &[
     "index",
     "insert_derive",
     "insert_struct",
+    "projection",
     "schema_version",
     "scope",
     "shard_key",
@@ -170,6 +171,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "the model has no managed fields and is inserted as itself, without an insert struct: derive this on the model",
         );
     }
+    let omissions = model.omission_structs(ctxt, &container.omissions, &container.krate);
     let scope_impls = model.scope_impls(&private);
     let closed = model.document_closed_impl(hooks_setting, &private);
     let hooks = hooks_setting.map(|hooks_setting| model.has_hooks_impl(hooks_setting, &private));
@@ -199,7 +201,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let mut code = fields;
     code.extend([insertable, rest.into()]);
     code.extend([key, parts].into_iter().flatten().flatten());
-    Some(code.into_tokens(&private))
+    let code = code.into_tokens(&private);
+    Some(quote!(#code #omissions))
 }
 
 /// Returns code that refers to the fields named in attributes, so that an IDE links these names to the fields.

@@ -323,6 +323,15 @@ pub(super) fn expand_value(
         &quote!(),
     );
     let newtype = inner.map(|inner| newtype_impls(input, inner, private));
+    let unit_key = matches!(input.data, Data::Enum(_)).then(|| {
+        quote! {
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #impl_generics #private::MapKey for #name #type_generics #where_clause {
+                type Mapped<__E: #private::kind::Element> = __E::Mapped;
+            }
+        }
+    });
     let inner_items = inner.map(|inner| {
         let links = links_of_newtype(inner, private);
         quote! {
@@ -376,6 +385,7 @@ pub(super) fn expand_value(
 
         #projection
         #newtype
+        #unit_key
         #checks
     }
 }
@@ -391,7 +401,7 @@ fn links_of_newtype(inner: &syn::Type, private: &PrivatePath) -> TokenStream {
     })
 }
 
-/// Returns the implementations of a newtype: the order of the inner type, and the use as an id.
+/// Returns the implementations of a newtype: the order of the inner type, and the use as an id and as the key of a map.
 fn newtype_impls(input: &DeriveInput, inner: &syn::Type, private: &PrivatePath) -> TokenStream {
     let name = &input.ident;
     let (impl_generics, type_generics, where_clause) = input.generics.split_for_impl();
@@ -406,6 +416,18 @@ fn newtype_impls(input: &DeriveInput, inner: &syn::Type, private: &PrivatePath) 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]
         impl #impl_generics #private::Ordered for #name #type_generics where #bounds for<'__a> #inner: #private::Ordered {}
+
+        #[automatically_derived]
+        #[diagnostic::do_not_recommend]
+        impl #impl_generics #private::MapKey for #name #type_generics where #bounds for<'__a> #inner: #private::MapKey {
+            type Mapped<__E: #private::kind::Element> = <#inner as #private::MapKey>::Mapped<__E>;
+            fn to_key(&self) -> #private::Result<#private::Cow<'_, str>> {
+                #private::MapKey::to_key(&self.0)
+            }
+            fn from_key(text: &str) -> #private::Option<Self> {
+                <#inner as #private::MapKey>::from_key(text).map(Self)
+            }
+        }
 
         #[automatically_derived]
         #[diagnostic::do_not_recommend]

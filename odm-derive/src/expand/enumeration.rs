@@ -332,6 +332,7 @@ impl<'a> EnumInput<'a> {
                 // The content of an internally tagged variant must be a struct.
                 Layout::Plain | Layout::Embed if part.steps.is_empty() => quote!(BesideTag),
                 Layout::Plain if part.native => quote!(Native),
+                Layout::Embed if part.native => quote!(EmbedsNatives),
                 Layout::EmbedMany(_) if part.native && !part.steps.is_empty() => quote!(Natives),
                 // The bound `T: Embedded` already excludes arrays and references.
                 Layout::Plain if part.name.is_none() && self.is_parameter(part.ty) => return None,

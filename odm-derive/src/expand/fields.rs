@@ -18,6 +18,7 @@ impl<'a> Model<'a> {
             let ty = field.ty;
             let trait_name = match &field.layout {
                 Layout::Plain if field.native => quote!(Native),
+                Layout::Embed if field.native => quote!(EmbedsNatives),
                 Layout::EmbedMany(_) if field.native => quote!(Natives),
                 Layout::Plain => quote!(Plain),
                 Layout::Embed => quote!(Embeds),

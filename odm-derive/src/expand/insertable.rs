@@ -120,11 +120,11 @@ impl Model<'_> {
         code
     }
 
-    /// Returns an insert struct with these fields. serde reads the struct from the stored names, with the attributes of the
+    /// Returns an insert struct or a projection with these fields. serde reads the struct from the stored names, with the attributes of the
     /// model's fields.
-    fn declare_struct(
+    pub(super) fn declare_struct(
         &self,
-        insert_struct: &Ident,
+        declared_struct: &Ident,
         given_fields: &[&Field<'_>],
         types: &[TokenStream],
         derives: &[Path],
@@ -151,15 +151,15 @@ impl Model<'_> {
             #[derive(#private::Deserialize #(, #derives)*)]
             // A type parameter has its bounds from the model.
             #[serde(crate = #serde, bound(deserialize = ""))]
-            #vis struct #insert_struct #decl #where_clause {
+            #vis struct #declared_struct #decl #where_clause {
                 #(#fields,)*
             }
         };
         GeneratedCode {
             types: declared,
             rest: [
-                clone_and_debug(insert_struct, &self.input.generics, &idents, types),
-                default_impl(insert_struct, &self.input.generics, &idents, types),
+                clone_and_debug(declared_struct, &self.input.generics, &idents, types),
+                default_impl(declared_struct, &self.input.generics, &idents, types),
             ]
             .into_iter()
             .collect(),

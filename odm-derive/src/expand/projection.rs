@@ -1,14 +1,14 @@
 //! `#[derive(Projection)]`.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
-use syn::{DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::{DeriveInput, Ident, Path, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{GeneratedCode, PrivatePath, where_bounds, with_params};
 use crate::{
-    attr::{ContainerAttrs, SerdeContainer, SerdeField, is_overflow},
+    attr::{ContainerAttrs, OmissionAttr, SerdeContainer, SerdeField, is_overflow},
     ctxt::Ctxt,
-    model::{named_fields, stored_name},
+    model::{Field, Model, named_fields, stored_name},
 };
 
 pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream> {
@@ -120,6 +120,100 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         #(#plain_checks)*
     };
     Some(GeneratedCode::from(code).into_tokens(&private))
+}
+
+impl Model<'_> {
+    /// Returns the projections that leave fields out: the structs with their implementations.
+    pub(crate) fn omission_structs(
+        &self,
+        ctxt: &mut Ctxt,
+        omissions: &[OmissionAttr],
+        krate: &Path,
+    ) -> TokenStream {
+        let structs = omissions.iter().filter_map(|omission| {
+            self.ensure_omission(ctxt, omission)?;
+            Some(self.omission_struct(ctxt, omission, krate))
+        });
+        structs.collect()
+    }
+
+    /// Reports names that are no fields. Returns `None` after an error.
+    fn ensure_omission(&self, ctxt: &mut Ctxt, omission: &OmissionAttr) -> Option<()> {
+        if !self.input.generics.params.is_empty() {
+            ctxt.error_at(
+                &omission.name,
+                "a model with type parameters cannot have generated projections yet: derive `Projection` for a struct of its own",
+            );
+            return None;
+        }
+        let mut is_valid = true;
+        for (at, name) in omission.omitted.iter().enumerate() {
+            let message = match self.field_named(name) {
+                None => {
+                    "there is no field with this name: name the fields that the projection leaves out"
+                }
+                Some(_)
+                    if omission
+                        .omitted
+                        .iter()
+                        .take(at)
+                        .any(|before| before == name) =>
+                {
+                    "the field is named twice: remove one of the names"
+                }
+                Some(_) => continue,
+            };
+            ctxt.error_at(name, message);
+            is_valid = false;
+        }
+        if is_valid && omission.omitted.len() == self.fields.len() {
+            ctxt.error_at(
+                &omission.name,
+                "the projection has no fields: leave at least one field of the model in it",
+            );
+            is_valid = false;
+        }
+        is_valid.then_some(())
+    }
+
+    fn omission_struct(
+        &self,
+        ctxt: &mut Ctxt,
+        omission: &OmissionAttr,
+        krate: &Path,
+    ) -> TokenStream {
+        let (model, private) = (&self.input.ident, PrivatePath::of_crate(krate));
+        let is_read = |field: &&Field<'_>| !omission.omitted.contains(field.ident);
+        let fields: Vec<_> = self.fields.iter().filter(is_read).collect();
+        let types: Vec<_> = fields
+            .iter()
+            .map(|field| field.ty.to_token_stream())
+            .collect();
+        let names: Vec<_> = omission
+            .omitted
+            .iter()
+            .map(|name| format!("`{}`", name.unraw()))
+            .collect();
+        let doc = format!(
+            "A projection of [`{}`]: all fields except {}.",
+            model.unraw(),
+            names.join(", ")
+        );
+        let code = self.declare_struct(
+            &omission.name,
+            &fields,
+            &types,
+            &omission.derives,
+            &doc,
+            &private,
+        );
+        let declared = &code.types;
+        let declared = quote!(#[projection(of = #model, crate = #krate)] #declared);
+        let implementation = syn::parse2(declared).map(|input| expand(ctxt, &input));
+        let implementation = ctxt.ok_or_report(implementation).flatten();
+        let code = code.into_tokens(&private);
+        quote!(#code #implementation)
+    }
 }
 
 /// A field of a projection.

@@ -2,12 +2,15 @@
 
 use std::{fmt, pin::Pin};
 
-use bson::RawDocumentBuf;
+use bson::{Bson, RawDocumentBuf};
 
 use super::{
     delete::{Delete, DeleteForm},
     insert::{InsertOne, insert_documents},
-    target::{AllMatching, AtMostOneTarget, ById, ByIdWhen, CountingTarget},
+    outcome::not_applied_error,
+    target::{
+        AllMatching, AtMostOneTarget, ById, ByIdWhen, CountingTarget, TargetKind, WriteTarget,
+    },
     update::{PreparedUpdate, Update, UpdateForm, Updated},
     upsert::Upsert,
 };
@@ -18,8 +21,9 @@ use crate::{
         operation::{BulkItem, BulkItemOutcome, BulkOperation, BulkWriteResult, Unmatched},
     },
     error,
-    language::query::encode_new_document,
+    language::query::{encode_new_document, encode_value},
     model::document::{Document, Draft},
+    schema::Model,
     session::access::Access,
     write::{BatchKind, BulkWriteEntry, DeleteMode, NarrowedBulkWrite, run_bulk},
 };
@@ -30,11 +34,12 @@ use crate::{
 /// write keeps the scope of the session that made the write, so a bulk can span several [scopes](crate::scope). The writes run in
 /// order, and the first failure ends the bulk. An update by id fails if the document does not exist; with a condition the result
 /// is [`NotApplied`](BulkResult::NotApplied). With [`unordered`](Self::unordered), the writes run in any order, and all writes
-/// are attempted. In a transaction the first failure ends the transaction.
+/// are attempted. In a transaction the first failure ends the transaction, and with [`all_or_nothing`](Self::all_or_nothing) also
+/// the first unmet condition.
 ///
 /// The embedded engine commits all writes together. On MongoDB, adjacent writes of the same kind to the same collection form one
 /// command; in an unordered bulk they need not be adjacent. Such a command is not retried after a lost connection. Conditional
-/// deletes are sent separately, and so are updates by id in a transaction.
+/// deletes are sent separately, and so are updates by id in a transaction without `all_or_nothing`.
 ///
 /// Some writes run separately, in their place in the order:
 ///
@@ -107,10 +112,73 @@ impl Bulk {
         self
     }
 
-    async fn run_writes(self) -> Result<BulkReport> {
+    /// Requires that every write applies. The first write that does not apply ends the bulk and the transaction: the awaited bulk
+    /// is an error, and nothing of the transaction is written. [`Error::failures`] names the write by its position.
+    ///
+    /// MongoDB then gets all adjacent updates of a collection in one command. A push to an array with a `max` is sent separately,
+    /// to find the reason of a failure, and so is an `inc` or `mul` without `when` of a number other than an `i64`. With `when`, a
+    /// number that would leave the range of its type counts as an unmet condition.
+    ///
+    /// An order takes several products from stock, and is inserted only if each product has enough:
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "products")]
+    /// # struct Product { #[serde(rename = "_id")] id: String, stock: i64 }
+    /// # #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "orders")]
+    /// # struct Order { #[serde(rename = "_id")] id: i64, #[embed(max = 100)] lines: Vec<Line> }
+    /// # #[derive(Debug, Clone, Serialize, Deserialize, Embedded)]
+    /// # struct Line { #[reference] product: Ref<Product>, amount: i64 }
+    /// # #[derive(Schema)] #[schema(models(Product, Order))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Shop>::open("memory:").await?;
+    /// # let [saw, nail] = [("saw", 1), ("nail", 100)].map(|(id, stock)| Product { id: id.into(), stock });
+    /// # let (saw, nail) = (db.insert(saw).await?, db.insert(nail).await?);
+    /// # let line = |product: &Product, amount| Line { product: product.to_ref(), amount };
+    /// # let order = Order { id: 1, lines: vec![line(&nail, 50), line(&saw, 2)] };
+    /// let placed = db
+    ///     .transaction(async |tx| {
+    ///         let take = |line: &Line| {
+    ///             let amount = line.amount;
+    ///             let update = tx.update::<Product>(&line.product);
+    ///             update.when(|p| p.stock().gte(amount)).inc(|p| p.stock(), -amount)
+    ///         };
+    ///         tx.bulk().add_all(order.lines.iter().map(take)).all_or_nothing().await?;
+    ///         tx.insert(order.clone()).await
+    ///     })
+    ///     .await;
+    /// let error = placed.unwrap_err();
+    /// assert_eq!(error.kind(), odm::ErrorKind::NotApplied);
+    /// // The second line: there is a single saw.
+    /// assert_eq!(error.failures().map(|(position, _)| position).collect::<Vec<_>>(), [1]);
+    /// assert_eq!(db.get::<Product>("nail").await?.stock, 100);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The awaited bulk fails with
+    ///
+    /// - [`NotApplied`](ErrorKind::NotApplied) for a write with an unmet condition,
+    /// - the error of a write that fails, for example [`NotFound`](ErrorKind::NotFound) for an update by id alone,
+    /// - [`Invalid`](ErrorKind::Invalid) outside of a transaction, before any write: use
+    ///   [`Database::transaction`](crate::Database::transaction).
+    pub fn all_or_nothing(self) -> AllOrNothing {
+        AllOrNothing(self)
+    }
+
+    async fn run_entries(self, all_or_nothing: bool) -> Result<BulkReport> {
         let mut run = BulkRun {
             access: self.access,
             ordered: self.ordered,
+            all_or_nothing,
             report: BulkReport::not_attempted(self.entries.len()),
             ready: Vec::new(),
             last_error: None,
@@ -129,7 +197,34 @@ impl IntoFuture for Bulk {
     type Output = Result<BulkReport>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.run_writes())
+        Box::pin(self.run_entries(false))
+    }
+}
+
+/// A bulk in which every write must apply; made by [`Bulk::all_or_nothing`].
+#[must_use = "a bulk runs when awaited"]
+#[derive(Debug)]
+pub struct AllOrNothing(Bulk);
+
+impl AllOrNothing {
+    async fn run_in_transaction(self) -> Result<()> {
+        let access = self.0.access.clone();
+        if access.transaction_scope().is_none() {
+            let message = "an all-or-nothing bulk needs a transaction: make the bulk and its writes with `tx`, in \
+                           `db.transaction(async |tx| …)`";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let report = self.0.run_entries(true).await;
+        let report = report.and_then(BulkReport::into_result).map(drop);
+        report.map_err(|error| access.fail_transaction(error))
+    }
+}
+
+impl IntoFuture for AllOrNothing {
+    type Output = Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(self.run_in_transaction())
     }
 }
 
@@ -247,8 +342,57 @@ pub struct BulkEntry {
     pre_write_check: Option<PreWriteCheck>,
     /// Finds out why no document matched.
     no_match_check: Option<NoMatchCheck>,
+    /// The single document that the write changes.
+    target: Option<BulkTarget>,
     /// Runs a write that needs more than one operation.
     separate: Option<SeparateWrite>,
+}
+
+/// The single document that a write of a bulk changes.
+struct BulkTarget {
+    model: &'static Model,
+    id: Option<Bson>,
+    /// The reason that the write did not match.
+    reason: UnmatchedReason,
+}
+
+/// The possible reasons that no document matches a write of a bulk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnmatchedReason {
+    /// The document does not exist.
+    Missing,
+    /// The document does not exist, or does not meet a condition.
+    Condition,
+    /// A query has to find the reason: for example an array without room.
+    Unknown,
+}
+
+impl BulkTarget {
+    fn new<T: Document, K: TargetKind>(
+        target: &WriteTarget<T, K>,
+        reason: UnmatchedReason,
+    ) -> Self {
+        let id = target.id().and_then(|id| encode_value(id).ok());
+        Self {
+            model: &T::MODEL,
+            id: id.and_then(|id| Bson::try_from(id).ok()),
+            reason,
+        }
+    }
+
+    /// Returns the error of a required write that matched no document.
+    fn not_applied_error(self) -> Error {
+        if self.reason == UnmatchedReason::Missing {
+            return error::not_found_stored(self.model, self.id);
+        }
+        let message = "the document does not exist, does not meet the condition of the write, or a number would leave the range \
+                       of its type; every write of the bulk must apply, so the transaction ends and nothing is written";
+        let error = error::naming_model(self.model)(Error::new(ErrorKind::NotApplied, message));
+        match self.id {
+            Some(id) => error.with_id(id),
+            None => error,
+        }
+    }
 }
 
 /// A write that runs separately, and returns its counts.
@@ -296,6 +440,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
             planned,
             pre_write_check: None,
             no_match_check: None,
+            target: None,
             separate: None,
         }
     }
@@ -344,6 +489,7 @@ impl<T: Document> IntoBulk for Update<T, AllMatching> {
             planned,
             pre_write_check: before,
             no_match_check: None,
+            target: None,
             separate: None,
         }
     }
@@ -362,6 +508,8 @@ impl<T: Document, K: CountingTarget> IntoBulk for Delete<T, K> {
         };
         let write = self.to_operation().map(BulkOperation::Delete);
         BulkEntry {
+            target: reports_match
+                .then(|| BulkTarget::new(&self.target, UnmatchedReason::Condition)),
             planned: write.and_then(|write| {
                 let item = BulkItem { write, unmatched };
                 BulkWriteEntry::new(&self.access, &T::MODEL, item, self.means).map(Some)
@@ -386,6 +534,7 @@ fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEnt
         return hooked_update(update);
     }
     let access = update.access.clone();
+    let mut target = BulkTarget::new(&update.target, UnmatchedReason::Condition);
     let update = match update.into_prepared() {
         Ok(update) => update,
         Err(error) => {
@@ -394,6 +543,7 @@ fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEnt
                 planned: Err(error),
                 pre_write_check: None,
                 no_match_check: None,
+                target: None,
                 separate: None,
             };
         }
@@ -402,6 +552,11 @@ fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEnt
         return separate_update(update);
     }
     // A missing match may be a failure. Stop the command there, so that no later write runs before the reason is known.
+    if update.needs_reason_query() {
+        target.reason = UnmatchedReason::Unknown;
+    } else if update.always_matches() {
+        target.reason = UnmatchedReason::Missing;
+    }
     let needs_reason = update.has_requirements() || update.aim.only_id.is_some();
     let unmatched = match needs_reason {
         true => Unmatched::Abort,
@@ -423,6 +578,7 @@ fn update_by_id<T: Document, K: CountingTarget>(update: Update<T, K>) -> BulkEnt
         planned,
         pre_write_check: None,
         no_match_check: needs_reason.then_some(check),
+        target: Some(target),
         separate: None,
     }
 }
@@ -495,6 +651,7 @@ impl BulkEntry {
             planned: Ok(None),
             pre_write_check: None,
             no_match_check: None,
+            target: None,
             separate: Some(Box::new(move || Box::pin(run))),
         }
     }
@@ -510,6 +667,7 @@ pub(super) async fn insert_each<T: Document>(
     let mut run = BulkRun {
         access: access.clone(),
         ordered: false,
+        all_or_nothing: false,
         report: BulkReport::not_attempted(documents.len()),
         ready: Vec::with_capacity(documents.len()),
         last_error: None,
@@ -528,6 +686,7 @@ pub(super) async fn insert_each<T: Document>(
             position,
             write: entry.into_narrowed().await?,
             no_match_check: None,
+            target: None,
         });
     }
     run.send_ready().await?;
@@ -559,6 +718,8 @@ fn plan_write<T: Document>(
 struct BulkRun {
     access: Access,
     ordered: bool,
+    /// Whether a write without a match is a failure.
+    all_or_nothing: bool,
     report: BulkReport,
     /// The writes that are ready to be sent.
     ready: Vec<ReadyWrite>,
@@ -570,6 +731,7 @@ struct ReadyWrite {
     position: usize,
     write: NarrowedBulkWrite,
     no_match_check: Option<NoMatchCheck>,
+    target: Option<BulkTarget>,
 }
 
 impl BulkRun {
@@ -600,11 +762,20 @@ impl BulkRun {
                 return self.record_failure(position, error).await;
             }
         }
+        let (mut planned, mut no_match_check) = (planned, entry.no_match_check);
+        let is_known =
+            |target: &BulkTarget| self.all_or_nothing && target.reason != UnmatchedReason::Unknown;
+        if entry.target.as_ref().is_some_and(is_known) {
+            // The backend may end the transaction, so no check could run.
+            planned = planned.with_unmatched(Unmatched::Rollback);
+            no_match_check = None;
+        }
         match planned.into_narrowed().await {
             Ok(write) => self.ready.push(ReadyWrite {
                 position,
                 write,
-                no_match_check: entry.no_match_check,
+                no_match_check,
+                target: entry.target,
             }),
             Err(error) => return self.record_failure(position, error).await,
         }
@@ -623,8 +794,11 @@ impl BulkRun {
                 self.report.modified += counts.modified;
                 self.report.deleted += counts.deleted;
                 let result = counts.results.into_iter().next();
-                self.record_result(position, result.unwrap_or(BulkResult::NotAttempted));
-                Ok(true)
+                let result = result.unwrap_or(BulkResult::NotAttempted);
+                let result = self.required_result(result, None);
+                let continues = result.error().is_none() || !self.ordered;
+                self.record_result(position, result);
+                Ok(continues)
             }
             Err(error) => {
                 self.record_result(position, BulkResult::Failed(error));
@@ -719,6 +893,7 @@ impl BulkRun {
                     continue;
                 }
             };
+            let result = self.required_result(result, ready.target);
             failed |= result.error().is_some();
             self.record_result(ready.position, result);
         }
@@ -726,6 +901,16 @@ impl BulkRun {
             self.ready = remaining;
         }
         !(failed && self.ordered)
+    }
+
+    /// Returns the result of a write, where a bulk that requires every write has an error for an unmet condition.
+    fn required_result(&self, result: BulkResult, target: Option<BulkTarget>) -> BulkResult {
+        match result {
+            BulkResult::NotApplied if self.all_or_nothing => BulkResult::Failed(
+                target.map_or_else(not_applied_error, BulkTarget::not_applied_error),
+            ),
+            result => result,
+        }
     }
 
     fn has_no_results(&self) -> bool {

@@ -116,6 +116,17 @@ pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
 )]
 pub trait Locks {}
 
+/// Models with queries that leave out fields without a projection: no model implements this trait. A document without a value for
+/// a field could not be read, and the type of a field in a closure does not tell its name.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a `{Self}` has a value for each field, so a query cannot leave fields out",
+    label = "needs a projection",
+    note = "declare a projection on the model, `#[document(projection(Card, without(body)))]`, and read it: \
+            `db.find::<{Self}>().select::<Card>()`"
+)]
+pub trait OmitsFields {}
+
 /// Marks type parameters without a stored value.
 type Marker<T> = PhantomData<fn() -> T>;
 
@@ -497,6 +508,16 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     where
         T: Locks,
     {
+        self
+    }
+
+    /// Never callable: see [`OmitsFields`].
+    #[doc(hidden)]
+    pub fn without<F>(self, fields: F) -> Self
+    where
+        T: OmitsFields,
+    {
+        let _ = fields;
         self
     }
 

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use bson::RawBson;
 
 pub use operand_types::{
-    Arithmetic, ArrayValue, Increment, OptionalValue, OutOfRange, ResidentArray,
+    Appendable, Arithmetic, ArrayValue, Increment, OptionalValue, OutOfRange, ResidentArray,
 };
 use operators::OperatorPlace;
 pub(crate) use operators::UpdateOperators;
@@ -41,8 +41,8 @@ use crate::{
     error,
     language::{
         field::{
-            Assignable, Bits, Date, Elem, FromPath, Keyed, Ordered, Path, Place, SameScope,
-            Settable, Writable, shape,
+            Assignable, Bits, Date, Elem, FromPath, IntoMapKey, Keyed, Ordered, Path, Place,
+            SameScope, Settable, Writable, shape,
         },
         query::{
             Filter, FilterNode, IntoFilter, IntoSort, IntoValue, Key, encode_values, pull_to_raw,
@@ -327,13 +327,14 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     }
 
     /// Removes a key of a map: `$unset`.
-    pub fn remove_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, key: &str) -> Self
+    pub fn remove_key<P, N>(mut self, map: impl FnOnce(T::Fields) -> P, key: N) -> Self
     where
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Keyed>,
+        N: IntoMapKey<<P::Value as Keyed>::Key>,
     {
         self.changes.add_operator(
             Operator::Unset,
-            &map(T::fields()).path().map_key(key),
+            &map(T::fields()).path().at_map_key(key),
             Ok(true.into()),
         );
         self
@@ -444,7 +445,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     /// Appends a value to the array: `$push`.
     pub fn push<P, V>(self, array: impl FnOnce(T::Fields) -> P, value: V) -> Self
     where
-        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Appendable>,
         V: IntoValue<<P::Value as ArrayValue>::Item>,
     {
         self.push_each(array, [value])
@@ -453,7 +454,7 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     /// Appends values to the array, in order: `$push` with `$each`.
     pub fn push_each<P, I>(mut self, array: impl FnOnce(T::Fields) -> P, items: I) -> Self
     where
-        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: ArrayValue>,
+        P: Place<Scope: SameScope<T>, Role: Settable, Shape: Writable, Value: Appendable>,
         I: IntoIterator<Item: IntoValue<<P::Value as ArrayValue>::Item>>,
     {
         let path = array(T::fields()).path();

@@ -116,7 +116,7 @@ where
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> DistinctPlace for ArrayPlace<M, T, R, S> {
+impl<M, T: Stored, R, S, V: Stored> DistinctPlace for ArrayPlace<M, T, R, S, V> {
     type Each = T;
 }
 

@@ -8,6 +8,7 @@
 mod array;
 mod checked;
 mod map;
+mod map_key;
 mod operators;
 mod optional;
 mod overflow;
@@ -20,9 +21,10 @@ use std::marker::PhantomData;
 
 use bson::RawBson;
 
-pub use array::{ArrayPlace, Elem};
+pub use array::{ArrayPlace, Elem, Sequence};
 pub use checked::CheckedPlace;
 pub use map::{Keyed, MapPlace};
+pub use map_key::{IntoMapKey, MapKey};
 pub use optional::OptionalPlace;
 pub use overflow::{FullyResident, OverflowPlace, ResidentKind};
 pub use path::Path;

@@ -52,59 +52,68 @@ layouts! {
     #[diagnostic::on_unimplemented(
         message = "a field of type `{T}` needs an attribute that says how it is stored",
         label = "not a single value",
-        note = "write `#[embed]` for an embedded struct, an enum with data or a map, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of `Ref`",
-        note = "for a date or a decimal of another crate, write `#[serde(with = \"odm::native\")]`"
+        note = "write `#[embed]` for an embedded struct, an enum with data, a map or a `[T; N]`, `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of `Ref`",
+        note = "for a date, a decimal or a UUID of another crate, and for a `Duration`, write `#[serde(with = \"odm::native\")]`"
     )]
     Plain: Value;
 
     /// The type of a field with `#[embed]`.
     #[diagnostic::on_unimplemented(
-        message = "`#[embed]` is for an embedded struct, an enum with data or a map, not for a `{T}`",
+        message = "`#[embed]` is for an embedded struct, an enum with data, a map or a `[T; N]`, not for a `{T}`",
         label = "has no fields to embed",
-        note = "for an array, write `#[embed(max = N)]` or `#[embed(unbounded)]`; for a `Ref`, write `#[reference]`; a single value needs no attribute"
+        note = "for an array, write `#[embed(max = N)]` or `#[embed(unbounded)]`; for a `Ref`, write `#[reference]`; a single value needs no attribute",
+        note = "for a map with integers or ids as keys, or with values of another crate, also write `#[serde(with = \"odm::native\")]`"
     )]
-    Embeds: Struct Enum Map;
+    Embeds: Struct Enum Map FixedArray;
 
     /// The type of a field with `#[embed(max = N)]` or `#[embed(unbounded)]`.
     #[diagnostic::on_unimplemented(
         message = "`max` and `unbounded` are for an array of embedded values, not for a `{T}`",
         label = "not an array of embedded values",
         note = "for an embedded struct, an enum with data or a map, write `#[embed]`; for an array of `Ref`, write `#[reference]`; a single value needs no attribute",
-        note = "for dates and decimals of another crate, also write `#[serde(with = \"odm::native\")]`"
+        note = "for dates, decimals and UUIDs of another crate, and for `Duration`s, also write `#[serde(with = \"odm::native\")]`"
     )]
     EmbedsMany: Array;
 
     /// The type of a projection field without an attribute.
     #[diagnostic::on_unimplemented(
         message = "a `{T}` field of a projection needs `#[serde(with = \"odm::native\")]`",
-        label = "serde would expect a text, but a BSON date or decimal is stored",
+        label = "serde would expect another form than the stored one",
         note = "write the same attribute as in the model"
     )]
-    ReadPlainly: Value Struct Enum Array Map Overflowing Reference References;
+    ReadPlainly: Value Struct Enum Array FixedArray Map Overflowing Reference References;
 
     /// The type of a projection field with `with = "odm::native"`.
     #[diagnostic::on_unimplemented(
-        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
-        label = "is not a date or a decimal of another crate",
+        message = "`odm::native` is for dates, decimals and UUIDs of other crates, durations, and maps with integers or ids as keys, not for a `{T}`",
+        label = "serde's own form is stored",
         note = "remove the `with`"
     )]
-    ReadNatively: Native NativeArray;
+    ReadNatively: Native NativeArray NativeFixedArray NativeMap;
 
     /// The type of a field with `with = "odm::native"`.
     #[diagnostic::on_unimplemented(
-        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
-        label = "is not a date or a decimal of another crate",
+        message = "`odm::native` is for dates, decimals and UUIDs of other crates, durations, and maps with integers or ids as keys, not for a `{T}`",
+        label = "serde's own form is stored",
         note = "remove the `with`; for an array of dates, also write `#[embed(max = N)]`"
     )]
     Native: Native;
 
     /// The type of an array field with `with = "odm::native"`.
     #[diagnostic::on_unimplemented(
-        message = "`odm::native` is for dates and decimals of other crates, not for a `{T}`",
-        label = "is not a date or a decimal of another crate",
+        message = "`odm::native` is for dates, decimals and UUIDs of other crates, durations, and maps with integers or ids as keys, not for a `{T}`",
+        label = "serde's own form is stored",
         note = "remove the `with`"
     )]
     Natives: NativeArray;
+
+    /// The type of a field with `#[embed]` and `with = "odm::native"`.
+    #[diagnostic::on_unimplemented(
+        message = "`odm::native` is for dates, decimals and UUIDs of other crates, durations, and maps with integers or ids as keys, not for a `{T}`",
+        label = "serde's own form is stored",
+        note = "remove the `with`; a single value and an array have no `#[embed]` without settings"
+    )]
+    EmbedsNatives: NativeMap NativeFixedArray;
 
     /// The type of a field with `#[reference]`.
     #[diagnostic::on_unimplemented(
@@ -137,7 +146,7 @@ layouts! {
         note = "before the type, write `#[embed(max = N)]` or `#[embed(unbounded)]` for an array, `#[reference]` for a `Ref` or an array of `Ref`: `Tags(#[embed(max = 20)] Vec<String>)`",
         note = "for a date or a decimal of another crate, write `#[serde(with = \"odm::native\")]` before the type"
     )]
-    PlainContent: Value Struct Enum Map;
+    PlainContent: Value Struct Enum Map FixedArray;
 }
 
 /// The content type of a newtype variant of an internally tagged enum.
@@ -171,7 +180,7 @@ pub const fn leaves_to_tag(names: &[&str], tag: &str) -> bool {
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be an `_id`",
     label = "not an id type",
-    note = "an id is an `ObjectId`, a `Uuid`, a `String`, an `i32`, `i64`, `u32` or `u64`, or a newtype of one that derives `Embedded`"
+    note = "an id is an `ObjectId`, a `Uuid` (also of the crate `uuid`, by the feature `uuid`), a `String`, an `i32`, `i64`, `u32` or `u64`, or a newtype of one that derives `Embedded`"
 )]
 #[doc(hidden)]
 pub trait Identifies<T> {
@@ -198,7 +207,9 @@ impl Version for i64 {
 /// The type of a timestamp field.
 #[diagnostic::on_unimplemented(
     message = "a timestamp is a `DateTime`, not a `{Self}`",
-    label = "not a timestamp type"
+    label = "not a timestamp type",
+    note = "a timestamp is a `DateTime` or, with `#[serde(with = \"odm::native\")]` and the feature of the crate, a \
+         `chrono::DateTime<Utc>`, a `time::OffsetDateTime` or a `jiff::Timestamp`; a newtype or a date without a time is none"
 )]
 #[doc(hidden)]
 pub trait Timestamp {
@@ -215,7 +226,9 @@ impl Timestamp for DateTime {
 /// The type of a soft delete field.
 #[diagnostic::on_unimplemented(
     message = "a soft delete is an `Option<DateTime>`, not a `{Self}`",
-    label = "not an optional date"
+    label = "not an optional date",
+    note = "the date is a `DateTime` or, with `#[serde(default, with = \"odm::native\")]` and the feature of the crate, a \
+         `chrono::DateTime<Utc>`, a `time::OffsetDateTime` or a `jiff::Timestamp`; a newtype or a date without a time is none"
 )]
 #[doc(hidden)]
 pub trait DeletedAt {

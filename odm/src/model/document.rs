@@ -383,6 +383,10 @@ pub trait Stored: Serialize + DeserializeOwned + Send + Sync + 'static {
     #[doc(hidden)]
     const IS_ARRAY: bool = false;
 
+    /// Whether the type is an array of different elements without an order.
+    #[doc(hidden)]
+    const IS_SET: bool = false;
+
     /// Returns the field tree of the place at `path`.
     fn fields<M: 'static, R: 'static, S: 'static>(path: Path) -> Self::Fields<M, R, S> {
         FromPath::from_path(path)
@@ -547,18 +551,24 @@ pub mod kind {
     /// The layout of an array of elements other than references.
     #[derive(Debug)]
     pub struct Array;
+    /// The layout of an array with a fixed number of elements: `[T; N]`.
+    #[derive(Debug)]
+    pub struct FixedArray;
     /// The layout of a document with arbitrary keys.
     #[derive(Debug)]
     pub struct Map;
-    /// The layout of a value of another crate, which serde would store as a text: see [`native`](crate::native).
+    /// The layout of a value that serde would store in another form than the database's own: see [`native`](crate::native).
     #[derive(Debug)]
     pub struct Native;
     /// The layout of an array of values of another crate.
     #[derive(Debug)]
     pub struct NativeArray;
-    /// The layout of a map of values of another crate.
+    /// The layout of a map of values of another crate, or with keys that serde does not store as texts.
     #[derive(Debug)]
     pub struct NativeMap;
+    /// The layout of an array with a fixed number of values of another crate.
+    #[derive(Debug)]
+    pub struct NativeFixedArray;
     /// The layout of a reference: the id of another document.
     #[derive(Debug)]
     pub struct Reference;
@@ -576,50 +586,32 @@ pub mod kind {
         type Many: Element;
         /// The layout of a map with elements: [`NativeMap`] or [`Map`].
         type Mapped: Element;
+        /// The layout of an array with a fixed number of elements.
+        type Fixed: Element;
     }
-    impl Element for Value {
-        type Many = Array;
-        type Mapped = Map;
+    macro_rules! elements {
+        ($($element:ident: $many:ident $mapped:ident $fixed:ident;)*) => {$(
+            impl Element for $element {
+                type Many = $many;
+                type Mapped = $mapped;
+                type Fixed = $fixed;
+            }
+        )*};
     }
-    impl Element for Struct {
-        type Many = Array;
-        type Mapped = Map;
-    }
-    impl Element for Enum {
-        type Many = Array;
-        type Mapped = Map;
-    }
-    impl Element for Array {
-        type Many = Array;
-        type Mapped = Map;
-    }
-    impl Element for Map {
-        type Many = Array;
-        type Mapped = Map;
-    }
-    impl Element for Native {
-        type Many = NativeArray;
-        type Mapped = NativeMap;
-    }
-    impl Element for NativeArray {
-        type Many = NativeArray;
-        type Mapped = NativeMap;
-    }
-    impl Element for NativeMap {
-        type Many = NativeArray;
-        type Mapped = NativeMap;
-    }
-    impl Element for Overflowing {
-        type Many = Overflowing;
-        type Mapped = Overflowing;
-    }
-    impl Element for Reference {
-        type Many = References;
-        type Mapped = Map;
-    }
-    impl Element for References {
-        type Many = References;
-        type Mapped = Map;
+    elements! {
+        Value: Array Map FixedArray;
+        Struct: Array Map FixedArray;
+        Enum: Array Map FixedArray;
+        Array: Array Map FixedArray;
+        FixedArray: Array Map FixedArray;
+        Map: Array Map FixedArray;
+        Native: NativeArray NativeMap NativeFixedArray;
+        NativeArray: NativeArray NativeMap NativeFixedArray;
+        NativeFixedArray: NativeArray NativeMap NativeFixedArray;
+        NativeMap: NativeArray NativeMap NativeFixedArray;
+        Overflowing: Overflowing Overflowing Overflowing;
+        Reference: References Map References;
+        References: References Map References;
     }
 }
 
@@ -715,12 +707,12 @@ impl<T: Document<Id: hash::Hash>> hash::Hash for Ref<T> {
 
 impl<T: Document> Serialize for Ref<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        self.0.serialize_stored(serializer)
     }
 }
 
 impl<'de, T: Document> Deserialize<'de> for Ref<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::Id::deserialize(deserializer).map(|id| Self(id, PhantomData))
+        T::Id::deserialize_stored(deserializer).map(Self::of_id)
     }
 }

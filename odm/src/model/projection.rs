@@ -1,8 +1,8 @@
 //! Projections: reading some fields of stored documents.
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    hash::BuildHasher,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    hash::{BuildHasher, Hash},
 };
 
 use bson::{RawDocument, RawDocumentBuf};
@@ -10,7 +10,10 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     Result,
-    language::{field::FromPath, query::append_field},
+    language::{
+        field::{FromPath, MapKey},
+        query::append_field,
+    },
     model::{
         decode::decode,
         document::{Document, Overflow, Ref},
@@ -49,6 +52,35 @@ use crate::{
 /// let cards: Vec<PostCard> = db.find::<Post>().select().limit(10).all().await?;
 /// # Ok(())
 /// # }
+/// ```
+///
+/// The model can declare projections that leave fields out, for example a long text. The generated struct has no such field, so
+/// a use of the field does not compile:
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "posts", projection(PostCard, without(body), derive(Serialize)))]
+/// struct Post {
+///     #[serde(rename = "_id")]
+///     id: i64,
+///     title: String,
+///     body: String,
+/// }
+/// # #[derive(Schema)] #[schema(models(Post))] struct Blog;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Blog>::open("memory:").await?;
+/// # db.insert(Post { id: 1, title: "a".into(), body: "b".into() }).await?;
+/// let cards: Vec<PostCard> = db.find::<Post>().select().limit(20).all().await?;
+/// assert_eq!(cards[0].title, "a");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a projection",
@@ -137,10 +169,23 @@ impl<P: Projection> Projection for Option<P> {
     const FIELDS_IN_ARRAY: ProjectedFields = ProjectedFields::Whole;
 }
 
-#[diagnostic::do_not_recommend]
-impl<P: Projection> Projection for Vec<P> {
-    type Of = Vec<P::Of>;
-    const FIELDS: ProjectedFields = P::FIELDS_IN_ARRAY;
+macro_rules! arrays {
+    ($([$($parameters:tt)*] $array:ty => $of:ty;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<P: Projection, $($parameters)*> Projection for $array
+        where
+            $array: DeserializeOwned,
+        {
+            type Of = $of;
+            const FIELDS: ProjectedFields = P::FIELDS_IN_ARRAY;
+        }
+    )*};
+}
+arrays! {
+    [] Vec<P> => Vec<P::Of>;
+    [] BTreeSet<P> => BTreeSet<P::Of>;
+    [H: Send + Sync + 'static] HashSet<P, H> => HashSet<P::Of, H>;
+    [const N: usize] [P; N] => [P::Of; N];
 }
 
 /// The manifest of the array is read together with the document.
@@ -157,18 +202,19 @@ impl<P: Projection> Projection for Overflow<P> {
 
 // The keys of a map are unknown, so no path selects the fields of its values.
 #[diagnostic::do_not_recommend]
-impl<P: Projection> Projection for BTreeMap<String, P> {
-    type Of = BTreeMap<String, P::Of>;
+impl<K: MapKey + Ord, P: Projection> Projection for BTreeMap<K, P> {
+    type Of = BTreeMap<K, P::Of>;
     const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 
 #[diagnostic::do_not_recommend]
-impl<P, H> Projection for HashMap<String, P, H>
+impl<K, P, H> Projection for HashMap<K, P, H>
 where
+    K: MapKey + Eq + Hash,
     P: Projection,
     H: BuildHasher + Default + Send + Sync + 'static,
 {
-    type Of = HashMap<String, P::Of, H>;
+    type Of = HashMap<K, P::Of, H>;
     const FIELDS: ProjectedFields = ProjectedFields::Whole;
 }
 

@@ -335,6 +335,6 @@ macro_rules! edges {
 }
 pub(super) use edges;
 edges!([M: 'static, T, R: 'static, S: 'static] Field<M, T, R, S>);
-edges!([M: 'static, T: Stored, R: 'static, S: 'static] ArrayPlace<M, T, R, S>);
+edges!([M: 'static, T: Stored, R: 'static, S: 'static, V: Stored] ArrayPlace<M, T, R, S, V>);
 edges!([M: 'static, T: Stored, R: 'static, S: 'static] OverflowPlace<M, T, R, S>);
 edges!([M: 'static, T: Stored, R: 'static, S: 'static] OptionalPlace<M, T, R, S>);

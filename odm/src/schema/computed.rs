@@ -2,7 +2,7 @@
 
 pub(crate) mod evaluate;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use bson::Decimal128;
 
@@ -357,6 +357,10 @@ impl CountsIn<String> for String {}
 pub trait HasLength {}
 #[diagnostic::do_not_recommend]
 impl<T> HasLength for Vec<T> {}
+#[diagnostic::do_not_recommend]
+impl<T> HasLength for BTreeSet<T> {}
+#[diagnostic::do_not_recommend]
+impl<T, S> HasLength for HashSet<T, S> {}
 #[diagnostic::do_not_recommend]
 impl<K, V> HasLength for BTreeMap<K, V> {}
 #[diagnostic::do_not_recommend]

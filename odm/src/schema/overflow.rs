@@ -87,7 +87,7 @@ macro_rules! spillable_kinds {
         }
     )*};
 }
-spillable_kinds! { Value: false, Struct: false, Enum: false, Array: false, Map: false, Reference: true, }
+spillable_kinds! { Value: false, Struct: false, Enum: false, Array: false, FixedArray: false, Map: false, Reference: true, }
 
 /// Returns whether the elements of an overflow array are references. Derived code calls this function at compile time.
 #[doc(hidden)]

@@ -11,7 +11,7 @@ pub use options::{DatabaseOptions, IndexCheck};
 pub use serve::DatabaseServer;
 
 use crate::{
-    Error, Result,
+    Result,
     action::{Lengths, measure_lengths},
     backend::{
         Backend,
@@ -29,7 +29,7 @@ use crate::{
     },
     session::{
         Session,
-        transaction::{RunTransaction, Transaction},
+        transaction::{RunTransaction, Transaction, TransactionError},
         watch::{Watch, WatchAll},
     },
     write,
@@ -552,7 +552,7 @@ impl<S: Schema> Database<S> {
         W: FnMut(Transaction<S>) -> F + Send + 'w,
         F: Future<Output = Result<T, E>> + Send + 'w,
         T: Send + 'w,
-        E: From<Error> + Send + 'w,
+        E: TransactionError + Send + 'w,
     {
         RunTransaction::new(self.session.clone(), work)
     }

@@ -94,6 +94,17 @@ impl<S> fmt::Debug for Transaction<S> {
     }
 }
 
+/// Error types of a [transaction](crate::Database::transaction): all types with `From<odm::Error>`, because each operation and
+/// the commit can fail.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error type of a transaction",
+    label = "an error of the database cannot become a `{Self}`",
+    note = "implement `From<odm::Error>` for `{Self}`: each operation and the commit can fail"
+)]
+pub trait TransactionError: From<Error> {}
+#[diagnostic::do_not_recommend]
+impl<E: From<Error>> TransactionError for E {}
+
 /// A transaction that runs when awaited. Made by [`Database::transaction`](crate::Database::transaction).
 #[must_use = "a transaction runs when it is awaited"]
 pub struct RunTransaction<'w, T, E = Error> {
@@ -113,7 +124,7 @@ impl<'w, T, E> RunTransaction<'w, T, E> {
         W: FnMut(Transaction<S>) -> F + Send + 'w,
         F: Future<Output = Result<T, E>> + Send + 'w,
         T: Send + 'w,
-        E: From<Error> + Send + 'w,
+        E: TransactionError + Send + 'w,
     {
         let start = |attempts| -> Running<'w, T, E> {
             Box::pin(async move {

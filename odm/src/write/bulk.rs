@@ -69,6 +69,12 @@ impl BulkWriteEntry {
         })
     }
 
+    /// Sets the effect of a write that matches no document.
+    pub(crate) fn with_unmatched(mut self, unmatched: Unmatched) -> Self {
+        self.item.unmatched = unmatched;
+        self
+    }
+
     /// Narrows the filter of the write to the model, the scope and the current version of documents.
     ///
     /// The access of the write applies, not the access of the bulk: each write may come from another scope.

@@ -77,6 +77,7 @@ programs! {
     self_references_and_cycles
     strict_lints
     two_schemas
+    values_of_every_spelling
     type_aliases
     types_by_their_paths
     unique_optional_values

@@ -254,8 +254,15 @@ mod tests {
                     continue;
                 };
                 let calls = [format!(".{name}("), format!(".{name}::<")];
-                // `skip` and `for_update` compile for no model.
-                let known = ["expect_applied", "applied", "value", "skip", "for_update"];
+                // `skip`, `for_update` and `without` compile for no model.
+                let known = [
+                    "expect_applied",
+                    "applied",
+                    "value",
+                    "skip",
+                    "for_update",
+                    "without",
+                ];
                 if !calls.iter().any(|call| tried.contains(call))
                     && !others.contains(&name)
                     && !known.contains(&name)

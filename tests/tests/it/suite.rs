@@ -192,6 +192,9 @@ macro_rules! for_every_test {
                     an_unordered_bulk_continues_after_failures,
                     an_invalid_write_fails_in_its_place,
                     managed_fields_are_set,
+                    an_order_of_ten_lines_is_few_operations,
+                    all_or_nothing_ends_the_transaction,
+                    concurrent_orders_never_oversell,
                 ]
                 aggregate: [
                     a_pipeline_returns_typed_rows,
@@ -353,6 +356,7 @@ macro_rules! for_every_test {
                     optional_values_are_set,
                 ]
                 projection: [
+                    generated_projections_leave_fields_out,
                     an_index_alone_serves_a_projection,
                     explain_reports_a_scan_and_a_sort,
                     nested_projections_read_their_paths,
@@ -525,6 +529,18 @@ macro_rules! for_every_test {
                     conflicts_are_retried,
                     conflicts_with_an_error_type_of_the_application_are_retried,
                     writes_are_invisible_before_the_commit,
+                ]
+                types: [
+                    each_type_has_its_stored_form,
+                    a_save_writes_only_what_changed,
+                    dates_without_a_time_compare_and_sort,
+                    durations_are_numbers_of_milliseconds,
+                    uuids_are_ids_references_and_values,
+                    sets_have_each_value_once,
+                    arrays_of_a_fixed_length_keep_it,
+                    shared_texts_are_texts,
+                    maps_have_keys_of_every_type,
+                    ids_of_u64_reach_the_largest_int64,
                 ]
                 update_requirements: [
                     updates_create_no_places,

@@ -1,5 +1,7 @@
 //! The types of values that update operators accept.
 
+use std::collections::{BTreeSet, HashSet};
+
 use bson::{Decimal128, RawBson};
 
 use crate::{
@@ -149,20 +151,54 @@ integers! {
     u64, i64, "`u64`, which BSON stores from 0 to 9223372036854775807": 0, i64::MAX;
 }
 
-/// Arrays that can be pushed to and pulled from.
+/// Arrays and sets with elements that an update can add and remove.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an array",
-    label = "has no elements to append or to remove",
-    note = "an array is a `Vec`; use `set` to change a single value"
+    message = "`{Self}` is not an array that can grow or shrink",
+    label = "has no elements to add or to remove",
+    note = "such an array is a `Vec`, a `BTreeSet` or a `HashSet`; use `set` to change a single value, or an element of a `[T; N]`"
 )]
 pub trait ArrayValue: Stored {
     /// The type of the elements.
     type Item: Stored;
 }
 
-#[diagnostic::do_not_recommend]
-impl<T: Stored> ArrayValue for Vec<T> {
-    type Item = T;
+/// Arrays with an end to append to, which can have equal elements: no sets.
+#[diagnostic::on_unimplemented(
+    message = "cannot append to a `{Self}`",
+    label = "not a `Vec`",
+    note = "use `add_to_set` for a `BTreeSet` or a `HashSet`, and `set` to change a single value, or an element of a `[T; N]`"
+)]
+pub trait Appendable: ArrayValue {}
+
+/// Arrays with all elements in the document, which have an order and a last element.
+#[diagnostic::on_unimplemented(
+    message = "the elements of `{Self}` have no first and last one in the document",
+    label = "cannot be sorted, and has no ends to pop",
+    note = "an overflow array supports a push at the end, and a pull by values and conditions; a set supports `add_to_set` and \
+         `pull`"
+)]
+pub trait ResidentArray: Appendable {}
+
+macro_rules! arrays {
+    ($([$($parameters:tt)*] $array:ty: $($property:ident)*;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<T: Stored, $($parameters)*> ArrayValue for $array
+        where
+            $array: Stored,
+        {
+            type Item = T;
+        }
+        $(
+            #[diagnostic::do_not_recommend]
+            impl<T: Stored> $property for $array {}
+        )*
+    )*};
+}
+arrays! {
+    [] Vec<T>: Appendable ResidentArray;
+    [] Overflow<T>: Appendable;
+    [] BTreeSet<T>:;
+    [H: 'static] HashSet<T, H>:;
 }
 
 #[diagnostic::do_not_recommend]
@@ -171,20 +207,7 @@ impl<L: ArrayValue> ArrayValue for Option<L> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Stored> ArrayValue for Overflow<T> {
-    type Item = T;
-}
-
-/// Arrays with all elements in the document, which have an order and a last element.
-#[diagnostic::on_unimplemented(
-    message = "the elements of `{Self}` are not all in the owner document",
-    label = "cannot be sorted, and has no ends to pop",
-    note = "an overflow array supports a push at the end, and a pull by values and conditions"
-)]
-pub trait ResidentArray: ArrayValue {}
-
-#[diagnostic::do_not_recommend]
-impl<T: Stored> ResidentArray for Vec<T> {}
+impl<L: Appendable> Appendable for Option<L> {}
 
 #[diagnostic::do_not_recommend]
 impl<L: ResidentArray> ResidentArray for Option<L> {}

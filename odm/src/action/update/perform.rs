@@ -276,6 +276,24 @@ impl PreparedUpdate {
         !self.requirements.is_empty()
     }
 
+    /// Whether only a query can tell the reason that the update matches no document. With a condition, a number out of range counts
+    /// as an unmet condition.
+    pub(in crate::action) fn needs_reason_query(&self) -> bool {
+        let is_range = |requirement: &UpdateRequirement| {
+            matches!(requirement.reason, RequirementReason::Range(_))
+        };
+        let is_unconditional = self.aim.only_id.is_some();
+        !self
+            .requirements
+            .iter()
+            .all(|requirement| is_range(requirement) && !is_unconditional)
+    }
+
+    /// Whether only a missing document, without any condition, leaves the update without a match.
+    pub(in crate::action) fn always_matches(&self) -> bool {
+        self.aim.only_id.is_some() && matches!(self.place_condition, FilterNode::All)
+    }
+
     fn full_filter(&self, extra_condition: &FilterNode) -> Result<RawDocumentBuf> {
         let condition = extra_condition.clone().and(self.condition.clone());
         let requirements = self.requirements.iter();

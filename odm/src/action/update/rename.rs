@@ -3,7 +3,7 @@
 use super::{OptionalValue, TargetKind, Update};
 use crate::{
     Error, ErrorKind, Result,
-    language::field::{Keyed, Path, Place, SameScope, Settable, Single},
+    language::field::{IntoMapKey, Keyed, Path, Place, SameScope, Settable, Single},
     model::document::Document,
     write::footprint::Operator,
 };
@@ -33,12 +33,13 @@ impl<T: Document, K: TargetKind> Update<T, K> {
     /// Renames a key of a map: `$rename`. A value under the new key is replaced.
     ///
     /// If the map has no such key, the map stays unchanged.
-    pub fn rename_key<P>(mut self, map: impl FnOnce(T::Fields) -> P, from: &str, to: &str) -> Self
+    pub fn rename_key<P, N>(mut self, map: impl FnOnce(T::Fields) -> P, from: N, to: N) -> Self
     where
         P: Place<Scope: SameScope<T>, Role: Settable, Shape: Single, Value: Keyed>,
+        N: IntoMapKey<<P::Value as Keyed>::Key>,
     {
         let map = map(T::fields()).path();
-        let (from, to) = (map.map_key(from), map.map_key(to));
+        let (from, to) = (map.at_map_key(from), map.at_map_key(to));
         self.changes
             .add_operator(Operator::Rename, &from, rename_target(&from, &to));
         self

@@ -56,7 +56,7 @@ pub(super) async fn bulk_write<T: EngineTarget>(
         };
         ended |= match written {
             BulkItemOutcome::Failed(_) => true,
-            BulkItemOutcome::NotApplied => item.unmatched == Unmatched::Abort,
+            BulkItemOutcome::NotApplied => item.unmatched.stops(),
             _ => false,
         };
         totals.record_outcome(position, written);
@@ -79,7 +79,7 @@ fn item_to_engine(item: &BulkItem) -> Result<engine::CollectionWrite> {
     ensure_no_upsert(&item.write)?;
     Ok(engine::CollectionWrite {
         collection: item.write.collection().to_string(),
-        stop_if_unmatched: item.unmatched == Unmatched::Abort,
+        stop_if_unmatched: item.unmatched.stops(),
         write: match item.write.clone() {
             BulkOperation::Insert { document, .. } => engine::WriteOperation::Insert(document),
             BulkOperation::Update(update) => {
@@ -113,9 +113,9 @@ fn add_to_totals(
             report.deleted
         }
     };
-    match item.unmatched {
-        Unmatched::Report | Unmatched::Abort if affected == 0 => BulkItemOutcome::NotApplied,
-        _ => BulkItemOutcome::Applied,
+    match affected == 0 && item.unmatched != Unmatched::Ignore {
+        true => BulkItemOutcome::NotApplied,
+        false => BulkItemOutcome::Applied,
     }
 }
 

@@ -169,7 +169,12 @@ fn combined_statement(
             let statement = rawdoc! { "q": delete.filter.clone(), "limit": limit };
             Some((CommandKind::Delete, statement))
         }
-        BulkOperation::Update(_) if is_outcome_needed && in_transaction => None,
+        // The failure of the statement would end the transaction.
+        BulkOperation::Update(_)
+            if is_outcome_needed && in_transaction && item.unmatched != Unmatched::Rollback =>
+        {
+            None
+        }
         BulkOperation::Update(update) if update.upsert => None,
         BulkOperation::Update(update) => Some((
             CommandKind::Update,
@@ -253,7 +258,7 @@ async fn run_single(
 fn may_continue_after(result: &BulkItemOutcome, item: &BulkItem) -> bool {
     match result {
         BulkItemOutcome::Applied => true,
-        BulkItemOutcome::NotApplied => item.unmatched != Unmatched::Abort,
+        BulkItemOutcome::NotApplied => !item.unmatched.stops(),
         BulkItemOutcome::Failed(_) | BulkItemOutcome::NotAttempted => false,
     }
 }
@@ -509,6 +514,8 @@ mod tests {
         let updates = [Unmatched::Report, Unmatched::Ignore, Unmatched::Ignore].map(update_item);
         assert_eq!(command_sizes(&updates, true, false), [3]);
         assert_eq!(command_sizes(&updates, true, true), [1, 2]);
+        let updates = [Unmatched::Rollback; 3].map(update_item);
+        assert_eq!(command_sizes(&updates, true, true), [3]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ::mongodb::{
     ClientSession, Database,
     action::Action,
-    bson::{Document, doc},
+    bson::{Bson, Document, doc},
     error::{Error as DriverError, ErrorKind as DriverErrorKind},
 };
 use bson::{RawBson, RawDocumentBuf};
@@ -46,7 +46,11 @@ pub(super) async fn read_distinct(
             return Err(error::from_driver(failure).with_collection(&*distinct.collection));
         }
     };
-    let values = values.into_iter().map(RawBson::try_from);
+    // The key of an empty array in an index is `undefined`, which the command returns as a value of the index.
+    let values = values
+        .into_iter()
+        .filter(|value| !matches!(value, Bson::Undefined));
+    let values = values.map(RawBson::try_from);
     let values = values.collect::<Result<_, _>>();
     values
         .map(DistinctValues::All)

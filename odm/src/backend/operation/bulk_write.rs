@@ -51,6 +51,19 @@ pub enum Unmatched {
     Report,
     /// The result is [`BulkItemOutcome::NotApplied`], and an ordered bulk write stops, as after a failure.
     Abort,
+    /// As `Abort`, and the backend may end the transaction: the caller rolls the transaction back.
+    Rollback,
+}
+
+impl Unmatched {
+    /// Returns whether an ordered bulk write stops.
+    #[must_use]
+    pub fn stops(self) -> bool {
+        match self {
+            Self::Ignore | Self::Report => false,
+            Self::Abort | Self::Rollback => true,
+        }
+    }
 }
 
 /// The result of a [`BulkWrite`].

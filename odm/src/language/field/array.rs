@@ -1,15 +1,21 @@
 //! Arrays: operators on the whole array, then operators on any element.
 
-use std::{marker::PhantomData, ops::Deref};
+use std::{
+    collections::{BTreeSet, HashSet},
+    hash::{BuildHasher, Hash},
+    marker::PhantomData,
+    ops::Deref,
+};
 
 use bson::RawBson;
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 use super::{
     CheckedPlace, FromPath, Path, Place, Queryable, Single, VariantMap, Writable, element_filter,
     shape,
 };
 use crate::{
+    Error, ErrorKind,
     language::query::{
         Expr, Filter, FilterNode, IntoFilter, IntoValue, Root, encode_values, field_test,
     },
@@ -24,20 +30,20 @@ use crate::{
 #[derive(Debug)]
 pub struct Elem<M>(PhantomData<fn() -> M>);
 
-/// A place that holds an array of `T`.
+/// A place that holds an array of `T`: a `Vec`, a set or a `[T; N]`, which is the type `V`.
 ///
 /// The fields and operators of the elements are available by deref and match any element: `p.tags().eq("rust")`,
 /// `p.comments().who().eq("jane")`. If an element field has the name of an array operator, use [`each`](Self::each). In an array
 /// of arrays they match any element of any inner array.
-pub struct ArrayPlace<M: 'static, T: Stored, R: 'static, S: 'static = shape::One> {
+pub struct ArrayPlace<M: 'static, T: Stored, R: 'static, S: 'static = shape::One, V = Vec<T>> {
     path: Path,
     each: T::Fields<M, R, shape::Many>,
     /// Whether a document without the array reads as a document with an empty array.
     is_empty_if_missing: bool,
-    of: PhantomData<fn() -> S>,
+    of: PhantomData<fn() -> (S, V)>,
 }
 
-impl<M, T: Stored, R, S> FromPath for ArrayPlace<M, T, R, S> {
+impl<M, T: Stored, R, S, V> FromPath for ArrayPlace<M, T, R, S, V> {
     fn from_path(path: Path) -> Self {
         let is_empty_if_missing = path.is_empty_if_missing();
         let path = path.holding_array();
@@ -51,9 +57,9 @@ impl<M, T: Stored, R, S> FromPath for ArrayPlace<M, T, R, S> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<M, T: Stored, R, S> Place for ArrayPlace<M, T, R, S> {
+impl<M, T: Stored, R, S, V: Stored> Place for ArrayPlace<M, T, R, S, V> {
     type Scope = M;
-    type Value = Vec<T>;
+    type Value = V;
     type Role = R;
     type Shape = S;
     fn path(&self) -> Path {
@@ -61,14 +67,14 @@ impl<M, T: Stored, R, S> Place for ArrayPlace<M, T, R, S> {
     }
 }
 
-impl<M, T: Stored, R, S> Deref for ArrayPlace<M, T, R, S> {
+impl<M, T: Stored, R, S, V> Deref for ArrayPlace<M, T, R, S, V> {
     type Target = T::Fields<M, R, shape::Many>;
     fn deref(&self) -> &Self::Target {
         &self.each
     }
 }
 
-impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
+impl<M, T: Stored, R, S, V: Stored> ArrayPlace<M, T, R, S, V> {
     /// Matches if one element meets all conditions: `$elemMatch`.
     pub fn any<F>(
         &self,
@@ -106,14 +112,24 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
         field_test(&self.path.any_element(), "$all", encode_values(items))
     }
 
-    /// Matches if the array has exactly these elements in this order.
-    pub fn equals(&self, value: impl IntoValue<Vec<T>>) -> Filter<M>
+    /// Matches if the array has exactly these elements in this order. A set matches in any order: `$all` and `$size`.
+    pub fn equals(&self, value: impl IntoValue<V>) -> Filter<M>
     where
         S: Queryable,
     {
         let value = value.into_value();
-        let is_empty = matches!(&value, Ok(RawBson::Array(items)) if items.is_empty());
-        self.or_missing(is_empty, field_test(&self.path, "$eq", value))
+        let len = match &value {
+            Ok(RawBson::Array(items)) => items.into_iter().count(),
+            _ => 0,
+        };
+        let equals = match V::IS_SET {
+            true if len > 0 => {
+                let has_len = field_test(&self.path, "$size", Ok(int_of(len)));
+                field_test(&self.path.any_element(), "$all", value) & has_len
+            }
+            _ => field_test(&self.path, "$eq", value),
+        };
+        self.or_missing(len == 0, equals)
     }
 
     /// Adds missing arrays to the condition if a missing array reads as empty.
@@ -153,14 +169,30 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     }
 
     /// Returns the element at an index, starting with 0.
-    pub fn at(&self, index: usize) -> T::Fields<M, R, S> {
-        FromPath::from_path(self.path.element_at(index))
+    ///
+    /// An operation with an index beyond the end of a `[T; N]` returns an error of kind [`Invalid`](crate::ErrorKind::Invalid).
+    pub fn at(&self, index: usize) -> T::Fields<M, R, S>
+    where
+        V: Sequence,
+    {
+        let path = self.path.element_at(index);
+        FromPath::from_path(match V::FIXED_LEN {
+            Some(len) if index >= len => {
+                let message = format!(
+                    "the array has {len} elements, and no index {index}: use a smaller index"
+                );
+                let error = Error::new(ErrorKind::Invalid, message);
+                path.with_error(error.with_path(self.path.to_string()))
+            }
+            _ => path,
+        })
     }
 
     /// Selects every element, for an update: `$[]`.
     pub fn all(&self) -> T::Fields<M, R, shape::Every>
     where
         S: Writable,
+        V: Sequence,
     {
         FromPath::from_path(self.path.every_element())
     }
@@ -190,6 +222,7 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     where
         F: IntoFilter<Elem<M>>,
         S: Writable,
+        V: Sequence,
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         FromPath::from_path(match condition.map(Filter::into_node) {
@@ -235,6 +268,7 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     where
         F: IntoFilter<Elem<M>>,
         S: Single,
+        V: Sequence,
     {
         let condition = condition(FromPath::from_path(Path::ROOT)).into_filter();
         let condition = condition.map_or(FilterNode::All, Filter::into_node);
@@ -248,53 +282,141 @@ impl<M, T: Stored, R, S> ArrayPlace<M, T, R, S> {
     }
 }
 
-impl<T: Stored> Stored for Vec<T> {
-    const LINKS: EmbeddedLinks = T::LINKS.in_array();
-    const RULES: validation::Rules = validation::Rules::of_elements::<T>();
-    type Kind = <T::Kind as kind::Element>::Many;
-    type Fields<M: 'static, R: 'static, S: 'static> = ArrayPlace<M, T, R, S>;
-    type ShapeWithDefault<S: 'static> = S;
-    type New = Vec<T::New>;
-    const COPIES: &'static TypeCopies = T::COPIES;
-    const IS_ARRAY: bool = true;
-    const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
-    const ROUNDS_VALUES: bool = T::ROUNDS_VALUES;
+/// Arrays with elements at positions, which an update can change in place: `Vec` and `[T; N]`.
+#[diagnostic::on_unimplemented(
+    message = "the elements of a `{Self}` have no positions",
+    label = "a set, whose elements no update changes in place",
+    note = "change a set by `add_to_set`, `pull` and `pull_where`, or as a whole by `set`; conditions on the elements are \
+         `contains`, `any` and the operators of an element"
+)]
+pub trait Sequence {
+    /// The number of elements, if the type determines the number.
+    #[doc(hidden)]
+    const FIXED_LEN: Option<usize> = None;
+}
 
-    fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.iter().map(native::AsStored))
-    }
+#[diagnostic::do_not_recommend]
+impl<T> Sequence for Vec<T> {}
 
-    fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let values = Vec::<native::FromStored<T>>::deserialize(deserializer)?;
-        Ok(values.into_iter().map(|value| value.0).collect())
-    }
+#[diagnostic::do_not_recommend]
+impl<T, const N: usize> Sequence for [T; N] {
+    const FIXED_LEN: Option<usize> = Some(N);
+}
 
-    fn validate(&self, place: &CheckedPlace<'_>) -> crate::Result<()> {
-        let path = place.path();
-        self.iter()
-            .enumerate()
-            .try_for_each(|(i, value)| value.validate(place).map_err(|e| with_index(e, path, i)))
-    }
+/// Implements [`Stored`] for arrays with elements of the type `T`. `$from_vec` makes the array from a `Vec`.
+macro_rules! arrays {
+    ($(
+        [$($parameters:tt)*] $array:ty
+        where ($($bounds:tt)*)
+        { $($items:tt)* }
+        $from_vec:expr;
+    )*) => {$(
+        impl<T: Stored, $($parameters)*> Stored for $array
+        where
+            $($bounds)*
+        {
+            $($items)*
+            const RULES: validation::Rules = validation::Rules::of_elements::<T>();
+            type Fields<M: 'static, R: 'static, S: 'static> = ArrayPlace<M, T, R, S, Self>;
+            const IS_ARRAY: bool = true;
+            const HAS_SERDE_DEFAULTS: bool = T::HAS_SERDE_DEFAULTS;
+            const ROUNDS_VALUES: bool = T::ROUNDS_VALUES;
 
-    fn count(&self) -> usize {
-        self.len()
-    }
+            fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_seq(self.iter().map(native::AsStored))
+            }
 
-    fn links(links: &mut LinkCollector) {
-        links.visit_elements(T::links);
-    }
+            fn deserialize_stored<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Self, D::Error> {
+                let values = Vec::<native::FromStored<T>>::deserialize(deserializer)?;
+                let values = values.into_iter().map(|value| value.0).collect();
+                let from_vec: fn(Vec<T>) -> Result<Self, D::Error> = $from_vec;
+                from_vec(values)
+            }
 
-    fn variants(&self, variants: &mut VariantMap) {
-        for (i, value) in self.iter().enumerate() {
-            variants.element(i, |variants| value.variants(variants));
+            fn validate(&self, place: &CheckedPlace<'_>) -> crate::Result<()> {
+                let path = place.path();
+                self.iter()
+                    .enumerate()
+                    .try_for_each(|(i, value)| value.validate(place).map_err(|e| with_index(e, path, i)))
+            }
+
+            fn count(&self) -> usize {
+                self.iter().len()
+            }
+
+            fn variants(&self, variants: &mut VariantMap) {
+                for (i, value) in self.iter().enumerate() {
+                    variants.element(i, |variants| value.variants(variants));
+                }
+            }
+        }
+    )*};
+}
+
+arrays! {
+    [] Vec<T> where () {
+        const LINKS: EmbeddedLinks = T::LINKS.in_array();
+        const COPIES: &'static TypeCopies = T::COPIES;
+        type Kind = <T::Kind as kind::Element>::Many;
+        type ShapeWithDefault<S: 'static> = S;
+        type New = Vec<T::New>;
+
+        fn links(links: &mut LinkCollector) {
+            links.visit_elements(T::links);
         }
     }
+    Ok;
+
+    // The framework never changes elements in place, because two elements could become equal.
+    [] BTreeSet<T> where (T: Ord) {
+        const LINKS: EmbeddedLinks = T::LINKS.as_unreachable();
+        const COPIES: &'static TypeCopies = TypeCopies::in_map(T::COPIES);
+        const IS_SET: bool = true;
+        type Kind = <T::Kind as kind::Element>::Many;
+        type ShapeWithDefault<S: 'static> = S;
+        type New = Self;
+    }
+    |values| Ok(values.into_iter().collect());
+
+    [H: BuildHasher + Default + Send + Sync + 'static] HashSet<T, H> where (T: Eq + Hash) {
+        const LINKS: EmbeddedLinks = T::LINKS.as_unreachable();
+        const COPIES: &'static TypeCopies = TypeCopies::in_map(T::COPIES);
+        const IS_SET: bool = true;
+        type Kind = <T::Kind as kind::Element>::Many;
+        type ShapeWithDefault<S: 'static> = S;
+        type New = Self;
+    }
+    |values| Ok(values.into_iter().collect());
+
+    // serde implements its traits for each length up to 32.
+    [const N: usize] [T; N] where ([T; N]: Serialize + DeserializeOwned) {
+        const LINKS: EmbeddedLinks = T::LINKS.as_unreachable();
+        const COPIES: &'static TypeCopies = TypeCopies::in_map(T::COPIES);
+        type Kind = <T::Kind as kind::Element>::Fixed;
+        // The database does not see the default elements.
+        type ShapeWithDefault<S: 'static> = shape::Defaulted<S>;
+        type New = Self;
+    }
+    |values| {
+        let len = values.len();
+        values.try_into().map_err(|_| serde::de::Error::invalid_length(len, &format!("{N} elements").as_str()))
+    };
 }
 
 impl<S: Schema, T: TargetsInSchema<S>> TargetsInSchema<S> for Vec<T> {}
+impl<S: Schema, T: TargetsInSchema<S>> TargetsInSchema<S> for BTreeSet<T> {}
+impl<S: Schema, T: TargetsInSchema<S>, H> TargetsInSchema<S> for HashSet<T, H> {}
+impl<S: Schema, T: TargetsInSchema<S>, const N: usize> TargetsInSchema<S> for [T; N] {}
+
+/// Returns a length as a stored number.
+fn int_of(len: usize) -> RawBson {
+    i64::try_from(len).unwrap_or(i64::MAX).into()
+}
 
 /// Adds an index to the path of an error. The path is built only for errors, to keep validation cheap.
-fn with_index(error: crate::Error, path: &Path, index: usize) -> crate::Error {
+fn with_index(error: Error, path: &Path, index: usize) -> Error {
     let subpath = error.path().unwrap_or_default();
     let array_path = path.to_string();
     let rest = subpath

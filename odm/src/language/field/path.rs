@@ -186,12 +186,18 @@ impl Path {
         {
             *holder = NullableKind::Map;
         }
-        if path.error.is_none() {
-            path.error = ensure_map_key(key)
-                .err()
-                .map(|e| e.with_path(self.dotted.clone()));
+        match ensure_map_key(key) {
+            Ok(()) => path,
+            Err(error) => path.with_error(error.with_path(self.dotted.clone())),
         }
-        path
+    }
+
+    /// Adds the error that each use of the path returns, unless the path has an error already.
+    pub(super) fn with_error(&self, error: Error) -> Self {
+        Self {
+            error: Some(self.error.clone().unwrap_or(error)),
+            ..self.clone()
+        }
     }
 
     /// Returns the path of a field with any name.

@@ -1,5 +1,7 @@
 //! Types that are stored as one value, and their operators.
 
+use std::sync::Arc;
+
 use bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, Uuid, oid::ObjectId};
 
 use super::Field;
@@ -34,12 +36,10 @@ impl<T: ElementSortKey> ElementSortKey for Option<T> {}
 /// Types that support prefixes and patterns.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a text",
-    label = "prefixes and patterns need a `String`",
+    label = "prefixes and patterns need a `String`, a `Box<str>` or an `Arc<str>`",
     note = "use `eq`, `is_in`, or `between` for ordered types"
 )]
 pub trait Text {}
-#[diagnostic::do_not_recommend]
-impl Text for String {}
 
 /// Types that `bit_and`, `bit_or` and `bit_xor` can change.
 #[diagnostic::on_unimplemented(
@@ -52,7 +52,8 @@ pub trait Bits {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a date",
     label = "cannot hold a time",
-    note = "a date is a `DateTime` or an `Option<DateTime>`"
+    note = "a date is a `DateTime`, a `chrono::DateTime<Utc>`, a `time::OffsetDateTime`, a `jiff::Timestamp`, or an `Option` of \
+         these; a date without a time cannot hold a time, and a newtype is set by `set`"
 )]
 pub trait Date {}
 #[diagnostic::do_not_recommend]
@@ -97,7 +98,9 @@ scalars! {
     f32 [NAN NUMBER]: Ordered ElementSortKey;
     f64 [NAN NUMBER]: Ordered ElementSortKey;
     Decimal128 [NAN NUMBER]: Ordered;
-    String [STRING]: Ordered ElementSortKey;
+    String [STRING]: Ordered ElementSortKey Text;
+    Box<str> [STRING]: Ordered ElementSortKey Text;
+    Arc<str> [STRING]: Ordered ElementSortKey Text;
     ObjectId [OBJECT_ID]: Ordered ElementSortKey;
     DateTime [DATE]: Ordered ElementSortKey;
     Timestamp [TIMESTAMP]: Ordered ElementSortKey;

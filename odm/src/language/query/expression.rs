@@ -220,6 +220,12 @@ impl<T: Document> Root for T {}
 pub trait Operand: Stored {
     /// The type in an expression: `i64` for integers of all widths.
     type As: 'static;
+
+    /// Encodes a value of an expression.
+    #[doc(hidden)]
+    fn encode_operand(&self) -> Result<RawBson> {
+        encode_value(self)
+    }
 }
 
 #[diagnostic::do_not_recommend]
@@ -282,14 +288,14 @@ impl<M: Root, T: Operand, R, S: Single> IntoExpr<M, T::As> for OptionalPlace<M, 
 #[diagnostic::do_not_recommend]
 impl<M, T: Operand<As = T>> IntoExpr<M, T> for T {
     fn into_expr(self) -> Expr<M, T> {
-        Expr::from_value(encode_value(&self))
+        Expr::from_value(self.encode_operand())
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<M, T: Operand<As = T>> IntoExpr<M, T> for &T {
     fn into_expr(self) -> Expr<M, T> {
-        Expr::from_value(encode_value(self))
+        Expr::from_value(self.encode_operand())
     }
 }
 
@@ -312,26 +318,6 @@ values! {
 impl<M> IntoExpr<M, String> for &str {
     fn into_expr(self) -> Expr<M, String> {
         Expr::from_value(Ok(self.into()))
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<M> IntoExpr<M, Duration> for Duration {
-    fn into_expr(self) -> Expr<M, Duration> {
-        Expr::from_value(duration_millis(self))
-    }
-}
-
-/// Converts a duration to milliseconds, the precision of BSON dates.
-fn duration_millis(duration: Duration) -> Result<RawBson> {
-    match i64::try_from(duration.as_millis()) {
-        Ok(millis) if duration.subsec_nanos().is_multiple_of(1_000_000) => Ok(millis.into()),
-        _ => Err(Error::new(
-            ErrorKind::Invalid,
-            format!(
-                "{duration:?} is not a whole number of milliseconds, the precision of BSON dates"
-            ),
-        )),
     }
 }
 
@@ -440,6 +426,3 @@ from_dates! {
     [R, S: Single] Field<M, DateTime, R, S>, DateTime => Duration;
     [R, S: Single] OptionalPlace<M, DateTime, R, S>, DateTime => Duration;
 }
-
-#[diagnostic::do_not_recommend]
-impl Ordered for Duration {}

@@ -16,11 +16,13 @@ use crate::{
 
 /// A value that identifies one document of the model `T`: an id, a [`Ref`], or the document. For a model with a `shard_key` also
 /// the derived key struct, such as `OrderKey` of an `Order`.
+///
+/// `I` is the type of the id.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not name a document of the model `{T}`",
-    label = "neither its id, nor a `Ref<{T}>`, nor the document"
+    message = "`{Self}` does not name a document of the model `{T}`: the type of the `_id` is `{I}`",
+    label = "neither a `{I}`, nor a `Ref<{T}>`, nor the document"
 )]
-pub trait IntoKey<T: Document> {
+pub trait IntoKey<T: Document, I = <T as Document>::Id> {
     /// Whether the value contains the shard key: [`IdAlone`] or [`IdAndShardKey`].
     type Knows;
     /// Returns the id, and the known fields of the shard key.
@@ -213,3 +215,5 @@ keys! {
     u64 => u64, &u64 => u64,
     String => String, &String => String, &str => String,
 }
+#[cfg(feature = "uuid")]
+keys!(uuid::Uuid => uuid::Uuid, &uuid::Uuid => uuid::Uuid);

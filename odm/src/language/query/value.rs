@@ -20,8 +20,8 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a value for a field of type `{T}`",
     label = "expected a `{T}`",
-    note = "pass a `{T}` or a reference to one; for a text also a `&str`, for a `Ref` also the document that it refers to, or \
-         `Ref::new(id)`; to compare with another field, use `value()`: `p.votes().value().gt(p.likes())`"
+    note = "pass a `{T}` or a reference to one; for a text also a `&str`, for a list of texts a `&[&str]`, for a `Ref` also the \
+         document that it refers to, or `Ref::new(id)`; for an optional text, the text without `Some`; to compare with another field, use `value()`: `p.votes().value().gt(p.likes())`"
 )]
 pub trait IntoValue<T> {
     /// Returns the stored form of the value.
@@ -61,22 +61,26 @@ impl<T: Stored> IntoValue<Option<T>> for &T {
 }
 
 macro_rules! texts {
-    ($($text:ty),*) => {$(
+    ($($field:ty: $($text:ty),*;)*) => {$($(
         #[diagnostic::do_not_recommend]
-        impl IntoValue<String> for $text {
+        impl IntoValue<$field> for $text {
             fn into_value(self) -> Result<RawBson> {
                 Ok(RawBson::String(self.to_string()))
             }
         }
         #[diagnostic::do_not_recommend]
-        impl IntoValue<Option<String>> for $text {
+        impl IntoValue<Option<$field>> for $text {
             fn into_value(self) -> Result<RawBson> {
                 Ok(RawBson::String(self.to_string()))
             }
         }
-    )*};
+    )*)*};
 }
-texts!(&str, &&str, &&String, Cow<'_, str>, &Cow<'_, str>);
+texts! {
+    String: &str, &&str, &&String, Cow<'_, str>, &Cow<'_, str>, Box<str>, &Box<str>, Arc<str>, &Arc<str>;
+    Box<str>: &str, &&str, String, &String, &&String, Cow<'_, str>, &Cow<'_, str>;
+    Arc<str>: &str, &&str, String, &String, &&String, Cow<'_, str>, &Cow<'_, str>;
+}
 
 #[diagnostic::do_not_recommend]
 impl<T: Stored> IntoValue<Vec<T>> for &[T]
@@ -108,11 +112,21 @@ where
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<const N: usize> IntoValue<Vec<String>> for [&str; N] {
-    fn into_value(self) -> Result<RawBson> {
-        encode_values::<String, _>(self)
-    }
+macro_rules! text_arrays {
+    ($([$($generic:tt)*] $texts:ty => $field:ty;)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<$($generic)*> IntoValue<$field> for $texts {
+            fn into_value(self) -> Result<RawBson> {
+                encode_values::<String, _>(self)
+            }
+        }
+    )*};
+}
+text_arrays! {
+    [const N: usize] [&str; N] => Vec<String>;
+    [const N: usize] &[&str; N] => Vec<String>;
+    [] &[&str] => Vec<String>;
+    [const N: usize] [&str; N] => [String; N];
 }
 
 macro_rules! overflowing {

@@ -115,6 +115,8 @@ one_segment! {
     ObjectId: ObjectId::parse_str;
     Uuid: Uuid::parse_str;
 }
+#[cfg(feature = "uuid")]
+one_segment!(uuid::Uuid: uuid::Uuid::parse_str;);
 
 impl OneSegment for String {
     fn segment_text(&self) -> Cow<'_, str> {
@@ -204,6 +206,8 @@ parts! {
     u64 => u64, &u64 => u64,
     String => String, &String => String, &str => String,
 }
+#[cfg(feature = "uuid")]
+parts!(uuid::Uuid => uuid::Uuid, &uuid::Uuid => uuid::Uuid);
 
 /// A number that the framework assigns: `{#number}`.
 #[diagnostic::on_unimplemented(

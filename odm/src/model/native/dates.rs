@@ -1,19 +1,14 @@
-//! Dates of other crates, with a precision of milliseconds.
+//! Dates of other crates, with a precision of milliseconds, and dates without a time.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::fmt;
 
-use super::tagged::deserialize_own_or_bson;
+use super::{NativeForm, native_values, tagged::deserialize_own_or_bson};
 use crate::{
     __private::Timestamp,
     language::{
-        field::{Date, ElementSortKey, Field, Ordered},
-        query::{Brackets, Operand},
+        field::{Date, ElementSortKey},
+        query::Operand,
     },
-    model::{
-        document::{Stored, kind},
-        projection::{ProjectedFields, Projection},
-    },
-    schema::{Schema, TargetsInSchema},
 };
 
 /// A date type of another crate.
@@ -24,55 +19,37 @@ trait NativeDate: Sized {
     fn from_millis(millis: i64) -> Option<Self>;
 }
 
-macro_rules! dates {
-    ($date:ty) => {
-        #[diagnostic::do_not_recommend]
-        impl Stored for $date {
-            type Kind = kind::Native;
-            type Fields<M: 'static, R: 'static, S: 'static> = Field<M, $date, R, S>;
-            type ShapeWithDefault<S: 'static> = crate::language::field::shape::Defaulted<S>;
-            type New = Self;
-            const BRACKETS: Brackets = Brackets::DATE;
-            const ROUNDS_VALUES: bool = true;
+macro_rules! native_form {
+    ($date:ty, rounds: $rounds:literal, $from_millis:expr) => {
+        impl NativeForm for $date {
+            type Form = bson::DateTime;
 
-            fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                if serializer.is_human_readable() {
-                    return self.serialize(serializer);
-                }
-                let millis = self.to_millis().ok_or_else(|| {
-                    serde::ser::Error::custom(format!("{self} is out of range for a BSON date"))
-                })?;
-                bson::DateTime::from_millis(millis).serialize(serializer)
+            fn to_form(&self) -> Result<bson::DateTime, impl fmt::Display> {
+                let millis = self.to_millis();
+                let millis = millis.ok_or_else(|| format!("{self} is out of range for a BSON date"));
+                millis.map(bson::DateTime::from_millis)
             }
 
-            fn deserialize_stored<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<Self, D::Error> {
-                let convert = |date: bson::DateTime| {
-                    Self::from_millis(date.timestamp_millis()).ok_or_else(|| {
-                        format!("{date} is out of range for a `{}`", stringify!($date))
-                    })
-                };
-                if deserializer.is_human_readable() {
-                    return deserialize_own_or_bson(deserializer, convert);
-                }
-                convert(bson::DateTime::deserialize(deserializer)?).map_err(D::Error::custom)
+            fn from_form(date: bson::DateTime) -> Result<Self, impl fmt::Display> {
+                let value = $from_millis(date.timestamp_millis());
+                value.ok_or_else(|| format!("{date} is no value of a `{}`", stringify!($date)))
             }
         }
-        impl<S: Schema> TargetsInSchema<S> for $date {}
-        #[diagnostic::do_not_recommend]
-        impl Projection for $date {
-            type Of = Self;
-            const FIELDS: ProjectedFields = ProjectedFields::Whole;
-        }
+        native_values!($date: [DATE], rounds: $rounds, |deserializer| {
+            deserialize_own_or_bson(deserializer, <$date>::from_form)
+        });
         #[diagnostic::do_not_recommend]
         impl Operand for $date {
             type As = Self;
         }
         #[diagnostic::do_not_recommend]
-        impl Ordered for $date {}
-        #[diagnostic::do_not_recommend]
         impl ElementSortKey for $date {}
+    };
+}
+
+macro_rules! dates {
+    ($date:ty) => {
+        native_form!($date, rounds: true, Self::from_millis);
         #[diagnostic::do_not_recommend]
         impl Date for $date {}
         #[diagnostic::do_not_recommend]
@@ -86,6 +63,19 @@ macro_rules! dates {
         }
     };
 }
+
+/// A date without a time is stored as its midnight in UTC, as the drivers of other languages do. A stored date with a time is not
+/// read: a save would lose the time.
+macro_rules! civil_dates {
+    ($date:ty) => {
+        native_form!($date, rounds: false, |millis: i64| {
+            millis.rem_euclid(MILLIS_PER_DAY).eq(&0).then(|| Self::from_millis(millis)).flatten()
+        });
+    };
+}
+
+#[cfg(any(feature = "chrono", feature = "time", feature = "jiff"))]
+const MILLIS_PER_DAY: i64 = 86_400_000;
 
 #[cfg(feature = "chrono")]
 impl NativeDate for chrono::DateTime<chrono::Utc> {
@@ -125,3 +115,45 @@ impl NativeDate for jiff::Timestamp {
 }
 #[cfg(feature = "jiff")]
 dates!(jiff::Timestamp);
+
+#[cfg(feature = "chrono")]
+impl NativeDate for chrono::NaiveDate {
+    fn to_millis(&self) -> Option<i64> {
+        Some(
+            self.and_time(chrono::NaiveTime::MIN)
+                .and_utc()
+                .timestamp_millis(),
+        )
+    }
+    fn from_millis(millis: i64) -> Option<Self> {
+        chrono::DateTime::from_timestamp_millis(millis).map(|date| date.date_naive())
+    }
+}
+#[cfg(feature = "chrono")]
+civil_dates!(chrono::NaiveDate);
+
+#[cfg(feature = "time")]
+impl NativeDate for time::Date {
+    fn to_millis(&self) -> Option<i64> {
+        self.midnight().assume_utc().to_millis()
+    }
+    fn from_millis(millis: i64) -> Option<Self> {
+        time::OffsetDateTime::from_millis(millis).map(time::OffsetDateTime::date)
+    }
+}
+#[cfg(feature = "time")]
+civil_dates!(time::Date);
+
+#[cfg(feature = "jiff")]
+impl NativeDate for jiff::civil::Date {
+    fn to_millis(&self) -> Option<i64> {
+        let midnight = jiff::tz::Offset::UTC.to_timestamp(self.at(0, 0, 0, 0));
+        midnight.ok()?.to_millis()
+    }
+    fn from_millis(millis: i64) -> Option<Self> {
+        let moment = jiff::Timestamp::from_millis(millis)?;
+        Some(jiff::tz::Offset::UTC.to_datetime(moment).date())
+    }
+}
+#[cfg(feature = "jiff")]
+civil_dates!(jiff::civil::Date);

@@ -4,44 +4,27 @@ use std::{borrow::Cow, fmt};
 
 use bson::{Decimal128, RawBson};
 use rust_decimal::Decimal;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 
-use super::tagged::deserialize_own_or_bson;
+use super::{NativeForm, native_values, tagged::deserialize_own_or_bson};
 use crate::{
     action::{Arithmetic, Increment, OutOfRange},
-    language::{
-        field::{Field, Ordered},
-        query::{Brackets, encode_value},
-    },
-    model::{
-        document::{Stored, kind},
-        projection::{ProjectedFields, Projection},
-    },
-    schema::{Schema, TargetsInSchema},
+    language::query::encode_value,
 };
 
-impl Stored for Decimal {
-    type Kind = kind::Native;
-    type Fields<M: 'static, R: 'static, S: 'static> = Field<M, Self, R, S>;
-    type ShapeWithDefault<S: 'static> = crate::language::field::shape::Defaulted<S>;
-    type New = Self;
-    const BRACKETS: Brackets = Brackets::NUMBER.or(Brackets::NAN);
+impl NativeForm for Decimal {
+    type Form = Decimal128;
 
-    fn serialize_stored<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if serializer.is_human_readable() {
-            return Serialize::serialize(self, serializer);
-        }
-        let decimal: Decimal128 = self.to_string().parse().map_err(S::Error::custom)?;
-        decimal.serialize(serializer)
+    fn to_form(&self) -> Result<Decimal128, impl fmt::Display> {
+        self.to_string().parse::<Decimal128>()
     }
 
-    fn deserialize_stored<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        if deserializer.is_human_readable() {
-            return deserialize_own_or_bson(deserializer, to_decimal);
-        }
-        to_decimal(Decimal128::deserialize(deserializer)?).map_err(D::Error::custom)
+    fn from_form(decimal: Decimal128) -> Result<Self, impl fmt::Display> {
+        to_decimal(decimal)
     }
 }
+native_values!(Decimal: [NAN NUMBER], rounds: false, |deserializer| {
+    deserialize_own_or_bson(deserializer, to_decimal)
+});
 
 /// Converts a decimal to the 28 or 29 digits of the type; BSON decimals have 34. Rounds as arithmetic of the type does.
 fn to_decimal(decimal: Decimal128) -> Result<Decimal, String> {
@@ -84,15 +67,6 @@ fn without_exponent(text: &str) -> Option<Cow<'_, str>> {
     };
     Some(plain.into())
 }
-
-impl<S: Schema> TargetsInSchema<S> for Decimal {}
-#[diagnostic::do_not_recommend]
-impl Projection for Decimal {
-    type Of = Self;
-    const FIELDS: ProjectedFields = ProjectedFields::Whole;
-}
-#[diagnostic::do_not_recommend]
-impl Ordered for Decimal {}
 
 #[diagnostic::do_not_recommend]
 impl Increment<Decimal> for Decimal {

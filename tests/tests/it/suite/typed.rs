@@ -36,6 +36,7 @@ pub mod stored_forms;
 pub mod time_limits;
 pub mod trace;
 pub mod transaction;
+pub mod types;
 pub mod update_requirements;
 pub mod upsert;
 pub mod upsert_by;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use odm::{
     ErrorKind, Filter,
     action::{BulkReport, BulkResult},
-    backend::Recorder,
+    backend::{Recorder, operation::Operation},
     bson::doc,
 };
 
@@ -432,4 +432,167 @@ pub async fn upserts_run_in_order(fixture: Fixture) {
         (11, 10, 2, 4)
     );
     assert_eq!(db.get::<Post>(1).await.unwrap().author, "alex");
+}
+
+/// Takes the amounts from the votes of the posts 1, 2, …, and inserts a product, in one transaction.
+async fn place_order(db: &Db, order: i64, amounts: &[i64]) -> odm::Result<()> {
+    db.transaction(async |tx| {
+        let take = |(id, amount): (i64, &i64)| {
+            let update = tx.update::<Post>(id).when(|p| p.votes().gte(*amount));
+            update.inc(|p| p.votes(), -amount)
+        };
+        let takes = (1..).zip(amounts).map(take);
+        tx.bulk().add_all(takes).all_or_nothing().await?;
+        tx.insert(product(order, order)).await.map(drop)
+    })
+    .await
+}
+
+/// Returns a database with ten posts, each with ten votes. A standalone server must refuse the transaction of an order.
+async fn ten_posts(fixture: &Fixture) -> Option<(Db, Arc<Recorder>)> {
+    let recorder = Arc::new(Recorder::new(fixture.backend()));
+    let db = Db::with_backend(recorder.clone());
+    db.sync_indexes().await.unwrap();
+    let posts = (1..=10).map(|id| Post {
+        votes: 10,
+        ..Post::new(id, "alex", &[])
+    });
+    db.insert_many(posts).await.unwrap();
+    recorder.clear();
+    if fixture.backend().capabilities().transactions {
+        return Some((db, recorder));
+    }
+    let error = place_order(&db, 1, &[1]).await.unwrap_err();
+    assert!(error.is_unsupported(), "{error:?}");
+    assert_eq!(votes(&db).await, [10; 10]);
+    None
+}
+
+async fn votes(db: &Db) -> Vec<i64> {
+    let posts = db.find::<Post>().sort(|p| p.id().asc()).all().await;
+    posts.unwrap().iter().map(|post| post.votes).collect()
+}
+
+/// Returns the positions of the writes that did not apply.
+fn positions(error: &odm::Error) -> Vec<usize> {
+    error.failures().map(|(position, _)| position).collect()
+}
+
+pub async fn an_order_of_ten_lines_is_few_operations(fixture: Fixture) {
+    let Some((db, recorder)) = ten_posts(&fixture).await else {
+        return;
+    };
+    place_order(&db, 1, &[3; 10]).await.unwrap();
+    let operations = recorder.operations();
+    assert!(operations.len() <= 6, "{operations:?}");
+    let bulks = operations.iter().filter_map(|operation| match operation {
+        Operation::BulkWrite(bulk) => Some(bulk.writes.len()),
+        _ => None,
+    });
+    assert_eq!(bulks.collect::<Vec<_>>(), [10]);
+    assert_eq!(votes(&db).await, [7; 10]);
+
+    // The fourth line does not apply: the transaction ends there, and writes nothing.
+    recorder.clear();
+    let error = place_order(&db, 2, &[1, 1, 1, 8, 9, 1]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied);
+    assert_eq!(positions(&error), [3]);
+    assert_eq!(error.collection(), Some("posts"));
+    assert_eq!(error.id(), Some(&4_i64.into()));
+    assert!(
+        recorder.operations().len() <= 3,
+        "{:?}",
+        recorder.operations()
+    );
+    assert_eq!(votes(&db).await, [7; 10]);
+    assert_eq!(db.find::<Product>().count().await.unwrap(), 1);
+}
+
+pub async fn all_or_nothing_ends_the_transaction(fixture: Fixture) {
+    let Some((db, recorder)) = ten_posts(&fixture).await else {
+        return;
+    };
+    // Outside of a transaction, the earlier writes would stay.
+    recorder.clear();
+    let bulk = db.bulk().add(db.update::<Post>(1).inc(|p| p.votes(), 1));
+    let error = bulk.all_or_nothing().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(recorder.operations().is_empty());
+
+    // An ignored error does not commit the earlier writes.
+    let ignored = db.transaction(async |tx| -> odm::Result<()> {
+        let unmet = tx.delete::<Post>(2).when(|p| p.votes().eq(0));
+        let bulk = tx.bulk().add(tx.update::<Post>(1).inc(|p| p.votes(), 1));
+        let error = bulk.add(unmet).all_or_nothing().await.unwrap_err();
+        assert_eq!(positions(&error), [1]);
+        Ok(())
+    });
+    assert_eq!(ignored.await.unwrap_err().kind(), ErrorKind::NotApplied);
+
+    // Each write keeps its own error.
+    let full = |tx: &odm::Transaction<Shop>| {
+        let push = tx.update::<Post>(3).when(|p| p.votes().gte(0));
+        push.push_each(|p| p.voters(), ["a", "b", "c", "d"])
+    };
+    for (kind, write) in [
+        (ErrorKind::NotFound, 0),
+        (ErrorKind::TooManyElements, 1),
+        (ErrorKind::DuplicateKey, 2),
+        (ErrorKind::NotApplied, 3),
+    ] {
+        let failed = db.transaction(async |tx| -> odm::Result<()> {
+            let bulk = tx.bulk().add(tx.update::<Post>(1).inc(|p| p.votes(), 1));
+            let bulk = match write {
+                0 => bulk.add(tx.update::<Post>(99).inc(|p| p.votes(), 1)),
+                1 => bulk.add(full(&tx)),
+                2 => bulk.add(tx.insert(Post::new(1, "alex", &[]))),
+                _ => bulk.add(
+                    tx.update::<Post>(99)
+                        .when(|p| p.votes().gt(0))
+                        .inc(|p| p.votes(), 1),
+                ),
+            };
+            let bulk = bulk.add(tx.update::<Post>(2).inc(|p| p.votes(), 1));
+            bulk.all_or_nothing().await
+        });
+        let error = failed.await.unwrap_err();
+        assert_eq!(
+            (error.kind(), positions(&error)),
+            (kind, vec![1]),
+            "{error:?}"
+        );
+    }
+    assert_eq!(votes(&db).await, [10; 10]);
+
+    // A write of many documents always applies.
+    let written = db.transaction(async |tx| -> odm::Result<()> {
+        let many = tx
+            .update_many::<Post>(|p| p.votes().lt(0))
+            .inc(|p| p.votes(), 1);
+        let one = tx.update::<Post>(1).when(|p| p.votes().eq(10));
+        let bulk = tx.bulk().add(many).add(one.set(|p| p.votes(), 9));
+        bulk.unordered().all_or_nothing().await
+    });
+    written.await.unwrap();
+    assert_eq!(db.get::<Post>(1).await.unwrap().votes, 9);
+}
+
+pub async fn concurrent_orders_never_oversell(fixture: Fixture) {
+    let Some((db, _)) = ten_posts(&fixture).await else {
+        return;
+    };
+    let orders = (1..=6).map(|order| {
+        let db = db.clone();
+        tokio::spawn(async move { place_order(&db, order, &[3; 10]).await })
+    });
+    let mut placed = 0;
+    for order in orders.collect::<Vec<_>>() {
+        match order.await.unwrap() {
+            Ok(()) => placed += 1,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::NotApplied, "{error:?}"),
+        }
+    }
+    assert_eq!(placed, 3);
+    assert_eq!(votes(&db).await, [1; 10]);
+    assert_eq!(db.find::<Product>().count().await.unwrap(), 3);
 }

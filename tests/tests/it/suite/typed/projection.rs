@@ -12,7 +12,12 @@ use odm::{
 use crate::Fixture;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
-#[document(collection = "articles", index(slug, -when, author.name.last))]
+#[document(
+    collection = "articles",
+    index(slug, -when, author.name.last),
+    projection(ArticleCard, without(body_text, comments, drafts, notes), derive(Serialize, PartialEq)),
+    projection(ArticleText, without(id, slug, when, author, editor, comments, drafts, notes, counts))
+)]
 #[serde(rename_all = "camelCase")]
 struct Article {
     #[serde(rename = "_id")]
@@ -56,8 +61,26 @@ struct Comment {
     answers: Vec<Comment>,
 }
 
+/// A model with fields of every layout, for a generated projection.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "albums", version, projection(AlbumCard, without(notes)))]
+struct Album {
+    #[serde(rename = "_id")]
+    id: i64,
+    version: i64,
+    #[serde(with = "odm::native")]
+    released: chrono::NaiveDate,
+    #[serde(default, with = "odm::native")]
+    sold_out: Option<chrono::NaiveDate>,
+    #[reference]
+    article: Ref<Article>,
+    #[embed(overflow(after = 2, into = "more_tracks"))]
+    tracks: Overflow<String>,
+    notes: String,
+}
+
 #[derive(Schema)]
-#[schema(models(Article))]
+#[schema(models(Article, Album))]
 struct Press;
 type Db = odm::Database<Press>;
 
@@ -176,6 +199,62 @@ pub async fn nested_projections_read_their_paths(fixture: Fixture) {
         "comments.who": 1, "drafts": 1, "notes": 1, "counts": 1, "_id": 0,
     };
     assert_eq!(find.projection, Some(expected));
+}
+
+pub async fn generated_projections_leave_fields_out(fixture: Fixture) {
+    let (db, recorder) = press(&fixture, 2).await;
+    let card: ArticleCard = db
+        .find::<Article>()
+        .filter(|a| a.id().eq(1))
+        .select()
+        .one()
+        .await
+        .unwrap();
+    let expected = article(1);
+    assert_eq!(
+        (card.id, &card.slug, card.when),
+        (1, &expected.slug, expected.when)
+    );
+    assert_eq!(
+        (&card.author, &card.editor),
+        (&expected.author, &expected.editor)
+    );
+    assert_eq!(card.counts, expected.counts);
+    let [Operation::Find(find)] = &recorder.operations()[..] else {
+        panic!("one query");
+    };
+    let read = rawdoc! { "_id": 1, "slug": 1, "when": 1, "author": 1, "editor": 1, "counts": 1 };
+    assert_eq!(find.projection, Some(read));
+    let json = serde_json::to_value(card.clone()).unwrap();
+    assert_eq!(json["author"]["homePage"], "https://example.com");
+    let text: ArticleText = db
+        .find::<Article>()
+        .select()
+        .first()
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(text.body_text, expected.body_text);
+
+    let day = chrono::NaiveDate::from_ymd_opt(2027, 1, 31).unwrap();
+    let album = NewAlbum {
+        id: 7,
+        released: day,
+        sold_out: None,
+        article: Ref::new(1),
+        tracks: ["a", "b", "c"].map(String::from).into(),
+        notes: "…".repeat(1_000),
+    };
+    db.insert(album).await.unwrap();
+    let album = db
+        .find::<Album>()
+        .select::<AlbumCard>()
+        .with(|a| a.article());
+    let (album, linked) = album.one().await.unwrap();
+    assert_eq!((album.id, album.version, album.released), (7, 1, day));
+    assert_eq!((album.sold_out, album.article), (None, Ref::new(1)));
+    assert_eq!(album.tracks.len(), 3);
+    assert_eq!(linked.loaded().map(|article| article.id), Some(1));
 }
 
 /// The query of a page also reads the sort fields. A path that the projection has already is read once.
