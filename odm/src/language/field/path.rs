@@ -232,14 +232,6 @@ impl Path {
         }
     }
 
-    /// Returns the path with an error, which each use of the path returns.
-    pub(super) fn with_error(self, error: Error) -> Self {
-        Self {
-            error: Some(error),
-            ..self
-        }
-    }
-
     /// Marks the elements as possibly spilled.
     pub(super) fn with_spilled_elements(self) -> Self {
         Self {

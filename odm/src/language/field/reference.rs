@@ -156,6 +156,6 @@ fn copy_path(model: &'static Model, reference: &Path, source: &Path) -> Path {
             model.name,
         );
         let error = Error::new(ErrorKind::Unsupported, message).with_path(reference.to_string());
-        reference.clone().with_error(error)
+        reference.with_error(error)
     })
 }
