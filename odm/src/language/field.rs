@@ -392,7 +392,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::prefix(prefix.as_ref()))
+        pattern_filter(&self.path, Pattern::prefix(prefix.as_ref()))
     }
 
     /// Matches if the text begins with `prefix`, in upper or lower case. No index limits the search: the database compares every
@@ -402,7 +402,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::prefix(prefix.as_ref()).ignore_case())
+        pattern_filter(&self.path, Pattern::prefix(prefix.as_ref()).ignore_case())
     }
 
     /// Matches if the text equals the given text, in upper or lower case. No index limits the search, as for
@@ -433,7 +433,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::exact(text.as_ref()).ignore_case())
+        pattern_filter(&self.path, Pattern::exact(text.as_ref()).ignore_case())
     }
 
     /// Matches if the text contains the given text, case-sensitive. No index limits the search, as for
@@ -443,7 +443,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::literal(text.as_ref()))
+        pattern_filter(&self.path, Pattern::literal(text.as_ref()))
     }
 
     /// Matches if the text matches a regular expression, `$regex`, or if the target of the reference meets a condition.
@@ -569,6 +569,11 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
 /// serde's `default`.
 const fn sort_brackets<T: Stored>() -> Brackets {
     T::BRACKETS.or(Brackets::NULL)
+}
+
+/// Returns the condition that a text matches a pattern: `$regex`.
+fn pattern_filter<M>(path: &Path, pattern: Pattern) -> Filter<M> {
+    field_test(path, "$regex", Ok(pattern.into_raw()))
 }
 
 /// Returns the condition that one element meets all conditions: `$elemMatch`.
