@@ -396,7 +396,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::prefix(prefix.as_ref()))
+        pattern_filter(&self.path, Pattern::prefix(prefix.as_ref()))
     }
 
     /// Matches if the text begins with `prefix`, in upper or lower case. An index with `ignore_case`, `#[index(ignore_case)]`,
@@ -462,7 +462,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        let filter = self.matches(pattern.ignore_case());
+        let filter = pattern_filter(&self.path, pattern.ignore_case());
         match self.path.caseless_place() {
             None => filter,
             Some(place) => field_test(&place, operator, Ok(caseless)) & filter,
@@ -476,7 +476,7 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
         T: Text,
         S: Queryable,
     {
-        self.matches(Pattern::literal(text.as_ref()))
+        pattern_filter(&self.path, Pattern::literal(text.as_ref()))
     }
 
     /// Matches if the text matches a regular expression, `$regex`, or if the target of the reference meets a condition.
@@ -602,6 +602,11 @@ impl<M, T: Stored, R, S> Field<M, T, R, S> {
 /// serde's `default`.
 const fn sort_brackets<T: Stored>() -> Brackets {
     T::BRACKETS.or(Brackets::NULL)
+}
+
+/// Returns the condition that a text matches a pattern: `$regex`.
+fn pattern_filter<M>(path: &Path, pattern: Pattern) -> Filter<M> {
+    field_test(path, "$regex", Ok(pattern.into_raw()))
 }
 
 /// Returns the condition that one element meets all conditions: `$elemMatch`.

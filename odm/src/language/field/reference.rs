@@ -2,12 +2,10 @@
 
 use std::ops::Deref;
 
-use super::{Field, Path, Place, SameScope, Text, role, shape};
+use super::{Field, Path, Place, SameScope, pattern_filter, role, shape};
 use crate::{
     Error, ErrorKind,
-    language::query::{
-        Filter, FilterNode, IntoFilter, Pattern, RelatedCondition, Relation, field_test,
-    },
+    language::query::{Filter, FilterNode, IntoFilter, Pattern, RelatedCondition, Relation},
     model::document::{Document, Ref, Stored},
     schema::{Model, ReferenceCopies},
 };
@@ -26,9 +24,9 @@ pub trait Matches<C, S> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<T: Text, C: Into<Pattern>, S> Matches<C, S> for T {
+impl<C: Into<Pattern>, S> Matches<C, S> for String {
     fn condition_at<M>(path: &Path, pattern: C) -> Filter<M> {
-        field_test(path, "$regex", Ok(pattern.into().into_raw()))
+        pattern_filter(path, pattern.into())
     }
 }
 
