@@ -1,4 +1,4 @@
-//! Types that serde stores in another form need `odm::native`, and not every type can be a key.
+//! Types that serde stores in another form need `odm::native`, and references are in a `Vec`.
 use std::{collections::BTreeMap, time::Duration};
 
 use odm::prelude::{Deserialize, Document, Ref, Serialize};
@@ -20,11 +20,6 @@ struct Room {
 struct Hall {
     #[serde(rename = "_id")]
     id: i64,
-    #[embed]
-    #[serde(with = "odm::native")]
-    seats: BTreeMap<(i32, i32), i64>,
-    #[embed]
-    corners: [f64; 40],
     #[reference]
     rooms: [Ref<Room>; 2],
 }
