@@ -1,7 +1,7 @@
-//! Types that serde stores in another form need `odm::native`, and not every type can be a key.
+//! Types that serde stores in another form need `odm::native`.
 use std::{collections::BTreeMap, time::Duration};
 
-use odm::prelude::{Deserialize, Document, Ref, Serialize};
+use odm::prelude::{Deserialize, Document, Serialize};
 
 #[derive(Serialize, Deserialize, Document)]
 #[document(collection = "rooms")]
@@ -13,20 +13,6 @@ struct Room {
     #[embed]
     nights: BTreeMap<u16, i64>,
     size: [f64; 2],
-}
-
-#[derive(Serialize, Deserialize, Document)]
-#[document(collection = "halls")]
-struct Hall {
-    #[serde(rename = "_id")]
-    id: i64,
-    #[embed]
-    #[serde(with = "odm::native")]
-    seats: BTreeMap<(i32, i32), i64>,
-    #[embed]
-    corners: [f64; 40],
-    #[reference]
-    rooms: [Ref<Room>; 2],
 }
 
 fn main() {}

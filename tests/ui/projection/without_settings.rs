@@ -23,8 +23,8 @@ struct Crate<T: Embedded> {
     #[serde(rename = "_id")]
     id: i64,
     label: String,
-    #[embed]
-    content: T,
+    #[embed(max = 9)]
+    items: Vec<T>,
 }
 
 fn main() {}
