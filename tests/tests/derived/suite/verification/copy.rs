@@ -187,6 +187,7 @@ async fn copy_after_a_storm<S: Storm>(source: &Database<S::Schema>) {
         let writer = write::<S>(dying, ends, seed);
         drop(tokio::time::timeout(Duration::from_secs(1), writer).await);
     }
+    wait_for_background_work(from).await;
     for target in targets().await {
         let to = target.backend();
         odm::copy(source, &to).quiescent().await.unwrap();
@@ -195,6 +196,22 @@ async fn copy_after_a_storm<S: Storm>(source: &Database<S::Schema>) {
             .await
             .unwrap();
         target.cleanup().await;
+    }
+}
+
+/// Waits until the background work of the dropped databases has ended: until the documents no longer change.
+async fn wait_for_background_work(db: &Arc<dyn Backend>) {
+    let mut last = Vec::new();
+    loop {
+        let mut documents = Vec::new();
+        for name in db.list_collections().await.unwrap() {
+            documents.extend(content(db, &name).await);
+        }
+        if documents == last {
+            return;
+        }
+        last = documents;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 
