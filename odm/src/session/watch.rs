@@ -132,7 +132,7 @@ impl<T: Document> Watch<T> {
         }
         let condition = Filter::<T>::from_node(self.condition).to_raw()?;
         self.options
-            .open(&self.access, &[&T::MODEL], condition)
+            .open(&self.access, Some(T::COLLECTION), &[&T::MODEL], condition)
             .await
     }
 }

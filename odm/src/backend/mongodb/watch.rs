@@ -110,7 +110,7 @@ async fn start_stream(
     watch: &mut WatchOperation,
 ) -> Result<ChangeStream<RawDocumentBuf>> {
     if watch.from == WatchFrom::Now
-        && let Some(time) = committed_time(&source.database).await?
+        && let Some(time) = committed_time(&source.database, watch.collection.as_deref()).await?
     {
         watch.from = WatchFrom::At(next_tick(time));
     }
@@ -122,9 +122,14 @@ async fn start_stream(
 /// By default, MongoDB starts a stream after the newest timestamp of a write. At that moment, a concurrent write with an earlier
 /// timestamp may not be visible yet: the stream would miss the write, and so would a read right after the start. All writes up to
 /// the time of a majority are visible.
-async fn committed_time(database: &Database) -> Result<Option<Timestamp>> {
+async fn committed_time(
+    database: &Database,
+    collection: Option<&str>,
+) -> Result<Option<Timestamp>> {
+    // The collection does not matter, and may be missing. The user may read the watched collection.
     let read = doc! {
-        "find": "_odm.none", "limit": 1, "singleBatch": true, "readConcern": { "level": "majority" },
+        "find": collection.unwrap_or("none"), "limit": 1, "singleBatch": true, "projection": { "_id": 1 },
+        "readConcern": { "level": "majority" },
     };
     let read = database.run_command(read).await;
     let reply = read.map_err(error::from_driver)?;

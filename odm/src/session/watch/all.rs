@@ -97,7 +97,7 @@ impl<S: Schema, C> WatchAll<S, C> {
     }
 
     /// Starts after the change with this token, so that no committed change is missed. With `None`, the stream starts now. The
-    /// token comes from a watch of the same database, also of [other models](super::Watch).
+    /// token comes from a `watch_all` of the same database, also of other models.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl<S: Schema, C: 'static> IntoFuture for WatchAll<S, C> {
                 false => self.named,
             };
             let condition = RawDocumentBuf::new();
-            let events = self.options.open(&self.access, &models, condition);
+            let events = self.options.open(&self.access, None, &models, condition);
             Ok(AnyChangeStream {
                 events: events.await?,
                 models,

@@ -38,11 +38,15 @@ impl WatchOptions {
         });
     }
 
-    /// Opens the stream of the inserts, updates, replacements and deletes in the collections of the models. The condition is on
-    /// the documents of the events.
+    /// Opens the stream of the inserts, updates, replacements and deletes in the collections of the models: in one collection, or
+    /// else in the whole database. The condition is on the documents of the events.
+    ///
+    /// On MongoDB, the token of an event starts only a stream that has the event. A stream of the whole database has every event,
+    /// because the filter applies after the start.
     pub(super) async fn open(
         self,
         access: &Access,
+        collection: Option<&'static str>,
         models: &[&'static Model],
         condition: RawDocumentBuf,
     ) -> Result<Events> {
@@ -61,17 +65,13 @@ impl WatchOptions {
         }
         let kinds = rawdoc! { "$in": ["insert", "update", "replace", "delete"] };
         let mut filter = single_field_document("operationType", kinds)?;
-        let collection = match models {
-            [model] => Some(model.collection.into()),
-            _ => {
-                let mut collections = RawArrayBuf::new();
-                for model in models {
-                    collections.push(model.collection);
-                }
-                filter.append(cstr!("ns.coll"), rawdoc! { "$in": collections });
-                None
+        if collection.is_none() {
+            let mut collections = RawArrayBuf::new();
+            for model in models {
+                collections.push(model.collection);
             }
-        };
+            filter.append(cstr!("ns.coll"), rawdoc! { "$in": collections });
+        }
         if !condition.is_empty() {
             let mut disjunction = RawArrayBuf::new();
             disjunction.push(rawdoc! { "fullDocument": { "$eq": null } });
@@ -79,7 +79,7 @@ impl WatchOptions {
             filter.append(cstr!("$or"), disjunction);
         }
         let operation = WatchOperation {
-            collection,
+            collection: collection.map(Into::into),
             filter,
             from: self.from,
             full_document: match self.looks_up_documents {
