@@ -55,13 +55,14 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
     ///
     /// The awaited aggregate fails with [`Invalid`](ErrorKind::Invalid) for a query that has a limit, and with the errors of
     /// [`Find::all`].
-    pub fn distinct<K>(mut self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
+    pub fn distinct<K>(self, field: impl FnOnce(T::Fields) -> K) -> Calculation<Vec<K::Each>>
     where
         K: DistinctPlace<Scope: SameScope<T>>,
     {
         let path = field(T::fields()).path();
         Calculation(Box::pin(async move {
-            if self.limit.is_some() {
+            let mut find = self;
+            if find.limit.is_some() {
                 let error = Error::new(
                     ErrorKind::Invalid,
                     "`distinct` reads all documents that match: leave out `limit`",
@@ -69,14 +70,14 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
                 return Err(error::of_model::<T>(error));
             }
             path.ensure_not_in_variant().map_err(error::of_model::<T>)?;
-            self.resolve_related().await?;
+            find.resolve_related().await?;
             let distinct = operation::DistinctOperation {
                 collection: T::COLLECTION.into(),
                 path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
-                filter: self.raw_filter()?,
-                options: self.read_options(),
+                filter: find.raw_filter()?,
+                options: find.read_options(),
             };
-            let values = self.access.distinct(&T::MODEL, distinct).await?.into_iter();
+            let values = find.access.distinct(&T::MODEL, distinct).await?.into_iter();
             let values = values.filter(|value| *value != RawBson::Null).map(|value| {
                 let value = decode::decode_value(&value);
                 value.map_err(|error| error::of_model::<T>(error).with_path(path.to_string()))

@@ -97,12 +97,13 @@ impl<S: Schema, C> WatchAll<S, C> {
     }
 
     /// Starts after the change with this token, so that no committed change is missed. With `None`, the stream starts now. The
-    /// token comes from a `watch_all` of the same database, also of other models.
+    /// token comes from a `watch_all` of the same database, and the model of its change is watched: MongoDB does not find other
+    /// tokens.
     ///
     /// # Errors
     ///
-    /// [`HistoryLost`](crate::ErrorKind::HistoryLost) if the database has discarded the changes after the token. Read the
-    /// documents again, and watch from a point before that read.
+    /// [`HistoryLost`](crate::ErrorKind::HistoryLost) if the database has discarded the changes after the token, or does not find the
+    /// token. Read the documents again, and watch from a point before that read.
     pub fn after(mut self, token: impl IntoResumeToken) -> Self {
         self.options.start_after(token);
         self

@@ -41,8 +41,8 @@ impl WatchOptions {
     /// Opens the stream of the inserts, updates, replacements and deletes in the collections of the models: in one collection, or
     /// else in the whole database. The condition is on the documents of the events.
     ///
-    /// On MongoDB, the token of an event starts only a stream that has the event. A stream of the whole database has every event,
-    /// because the filter applies after the start.
+    /// On MongoDB, the token of an event starts only a stream that has the event: the same kind of stream, with a filter that the
+    /// event meets.
     pub(super) async fn open(
         self,
         access: &Access,

@@ -340,7 +340,7 @@ pub async fn one_stream_has_the_changes_of_all_models(fixture: Fixture) {
     assert!(typed.id == "alex" && matches!(typed.event, Event::Deleted));
     assert!(changes.next().now_or_never().is_none());
 
-    // A token continues the stream, also for fewer models.
+    // A token continues the stream, also with fewer models, if the model of its change is watched.
     let mut resumed = db.watch_all().after(&first.token).await.unwrap();
     assert_eq!(next_of_any(&mut resumed).await.unwrap().token, second.token);
     let of_posts = db.watch_all().of::<Post>().with_documents();
@@ -354,7 +354,7 @@ pub async fn one_stream_has_the_changes_of_all_models(fixture: Fixture) {
     let mut of_posts = db
         .watch_all()
         .of::<Post>()
-        .after(&second.token)
+        .after(&first.token)
         .await
         .unwrap();
     assert_eq!(next_of_any(&mut of_posts).await.unwrap().token, third.token);
