@@ -69,7 +69,7 @@ pub(crate) enum Command {
     /// Prints all documents of a collection as JSON lines or as CSV.
     Export(ExportArguments),
     /// Serves the file to the shells, tools and drivers of MongoDB, on a port of this machine. Read-only by default.
-    Serve(ServeArguments),
+    Serve(Box<ServeArguments>),
 }
 
 #[derive(Debug, Args)]

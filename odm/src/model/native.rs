@@ -12,7 +12,7 @@
 //! | `time` | `time::Date` | date, at midnight UTC |
 //! | `jiff` | `jiff::civil::Date` | date, at midnight UTC |
 //! | | `std::time::Duration` | int64, in milliseconds |
-//! | `uuid` | `uuid::Uuid` | binary data of subtype 4, as [`Uuid`](crate::Uuid) |
+//! | `uuid` | `uuid::Uuid` | binary data of subtype 4, as `bson::Uuid` |
 //! | `rust_decimal` | `rust_decimal::Decimal`, with 28 digits instead of the 34 of a `Decimal128`: longer numbers are rounded when read, as in arithmetic of the type, and numbers out of range cannot be read | decimal |
 //! | | a map with integers or ids as [keys](crate::field::MapKey) | document, with the texts of the keys |
 //!

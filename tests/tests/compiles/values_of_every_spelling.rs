@@ -1,5 +1,10 @@
 //! The spellings of a value that an application tries: owned and borrowed texts, literals for options, lists, references.
 
+#![expect(
+    clippy::needless_borrows_for_generic_args,
+    reason = "the test is about spellings with and without a borrow"
+)]
+
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use odm::prelude::*;

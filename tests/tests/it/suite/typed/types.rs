@@ -636,7 +636,7 @@ pub async fn maps_have_keys_of_every_type(fixture: Fixture) {
     for matching in [
         numbers(&db, |p| p.per_year().key(2030).gte(1)).await,
         numbers(&db, |p| p.per_year().contains_key(-5)).await,
-        numbers(&db, |p| p.per_grade().key(&Grade::First).eq(1)).await,
+        numbers(&db, |p| p.per_grade().key(Grade::First).eq(1)).await,
         numbers(&db, |p| p.per_shelf().key(Shelf(12)).name().eq("y")).await,
         numbers(&db, |p| p.per_depot().key(depot.to_ref()).eq(7)).await,
         numbers(&db, |p| p.per_user().key(user).lt(Duration::from_secs(2))).await,
