@@ -22,6 +22,9 @@ const ALLOWED_STAGES: &[&str] = &[
     "$unset",
 ];
 
+/// The number of events that the pipeline drops before a read ends without an event.
+const MAX_DROPPED_EVENTS: usize = 100;
+
 /// The collections that a change stream watches.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Watched {
@@ -106,12 +109,16 @@ impl ChangeCursor {
         })
     }
 
-    /// Returns the next event that the pipeline keeps, or `None` if no further event is committed yet.
+    /// Returns the next event that the pipeline keeps. Returns `None` if no further event is committed yet, or if the pipeline has
+    /// dropped [`MAX_DROPPED_EVENTS`] events: the caller checks its deadline, and calls again.
     ///
     /// # Errors
     /// History lost; errors of the stages; errors of the engine.
     pub(crate) fn try_next(&mut self) -> Result<Option<RawDocumentBuf>> {
-        while let Some(event) = self.stream.try_next()? {
+        for _ in 0..MAX_DROPPED_EVENTS {
+            let Some(event) = self.stream.try_next()? else {
+                return Ok(None);
+            };
             if let Some(event) = self.with_namespace(&event)?
                 && let Some(event) = self.run_stages(event)?
             {

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refreshed_session_keeps_its_cursors_without_a_timeout() {
+    fn a_refreshed_session_keeps_its_cursors_with_the_session_timeout() {
         let cursors = Cursors::default();
         let sessions = [SessionId([1; 16]), SessionId([2; 16])];
         for session in sessions {

@@ -90,20 +90,23 @@ impl Sessions {
     pub(crate) fn keep_reply(&self, session: &mut SessionState, reply: &RawDocumentBuf) {
         session.progress = Progress::Written(reply.clone());
         let mut entries = self.entries();
-        // `session` is in use, so its entry counts 0.
-        let others = entries.values().map(SessionEntry::reply_bytes);
-        let mut total = reply.as_bytes().len() + others.sum::<usize>();
-        while total > MAX_REPLY_BYTES {
-            // A session with an open transaction has no reply, and stays.
-            let replies = entries.iter().filter_map(|(id, entry)| {
-                let bytes = entry.reply_bytes();
-                (bytes > 0).then_some((entry.last_use, *id, bytes))
-            });
-            let Some((_, id, bytes)) = replies.min_by_key(|(last_use, _, _)| *last_use) else {
-                return;
-            };
+        // `session` is in use, and a session with an open transaction has no reply: both stay.
+        let replies = entries
+            .iter()
+            .map(|(id, entry)| (entry.last_use, *id, entry.reply_bytes()));
+        let mut replies: Vec<_> = replies.filter(|(_, _, bytes)| *bytes > 0).collect();
+        let others: usize = replies.iter().map(|(_, _, bytes)| *bytes).sum();
+        let mut total = reply.as_bytes().len() + others;
+        if total <= MAX_REPLY_BYTES {
+            return;
+        }
+        replies.sort_unstable_by_key(|(last_use, _, _)| *last_use);
+        for (_, id, bytes) in replies {
             entries.remove(&id);
             total -= bytes;
+            if total <= MAX_REPLY_BYTES {
+                return;
+            }
         }
     }
 
@@ -177,7 +180,7 @@ impl SessionEntry {
 
     /// Returns the length of the stored reply, or 0 if an operation uses the session.
     fn reply_bytes(&self) -> usize {
-        if self.is_in_use() {
+        if Arc::strong_count(&self.state) > 1 {
             return 0;
         }
         match self.state.try_lock().as_deref() {

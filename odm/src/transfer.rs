@@ -136,8 +136,8 @@ pub struct CopyDatabase<'a> {
 type ProgressCallback<'a> = Box<dyn FnMut(&CopyProgress) + Send + 'a>;
 
 impl<'a> CopyDatabase<'a> {
-    /// Copies without a change stream, and writes nothing into the source. Stop all writers of the source until the copy has
-    /// returned.
+    /// Copies without a change stream, and writes nothing into the source. Stop all writers of the source until a copy has
+    /// succeeded. After a write between two attempts, call [`restart`](Self::restart).
     ///
     /// A source without change streams needs this call. A write meanwhile can be missing in the target, or is an
     /// error of kind [`CopyDiffers`](crate::ErrorKind::CopyDiffers).
@@ -224,7 +224,7 @@ impl<'a> CopyDatabase<'a> {
         let mut transfer = self.into_transfer();
         transfer.open(restarts).await?;
         if transfer.state.pass == Pass::Copy {
-            transfer.drop_missing_collections().await?;
+            transfer.drop_earlier_definitions().await?;
             transfer.walk(CopyStage::Copy).await?;
             transfer.create_plain_indexes().await?;
             transfer.begin_pass(Pass::Verify).await?;

@@ -27,7 +27,7 @@ use std::{
 };
 
 use odm::{
-    Result,
+    Database, Result, Schema,
     backend::{
         Backend, BackendTransaction, BoxFuture, Capabilities, Executor, Wrapper,
         operation::{InsertOperation, Operation, UpdateOperation},
@@ -55,6 +55,8 @@ pub use reinsert_after_delete::ReinsertedAfterDelete;
 pub use rollups::{ReinsertedChild, ReturningParent, Rollups, SmallRollups};
 pub use two_overflow_arrays::{SmallTwoOverflowArrays, TwoOverflowArrays};
 
+use crate::aftermath::expire_leases;
+
 /// A scenario with several concurrent processes, and the invariants that hold afterwards.
 pub trait Case: Send + Sync + 'static {
     /// Fills an empty database.
@@ -73,6 +75,17 @@ pub trait Case: Send + Sync + 'static {
 
 /// The work of a process on its own database. The operations of the work may fail.
 pub type Process = fn(Arc<dyn Backend>) -> BoxFuture<'static, ()>;
+
+/// A process that recovers the pending work of all processes, twice.
+fn recover_pending<S: Schema>(backend: Arc<dyn Backend>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        for _ in 0..2 {
+            let _ = expire_leases::<S>(&backend).await;
+            let database = Database::<S>::with_backend(backend.clone());
+            let _ = database.run_pending().await;
+        }
+    })
+}
 
 /// A guard that a schedule removes, to test that the invariants detect the loss. The description of each guard is the effect of
 /// the removal.

@@ -39,9 +39,10 @@ const SIMILAR_FOREIGN_ATTRIBUTES: [&str; 1] = ["schemars"];
 pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
     let names = attrs.iter().filter_map(|attr| attr.path().get_ident());
     names.map(ToString::to_string).any(|name| {
-        // A name of three letters, such as `avg`, is near too many attributes of other derives, such as `arg`.
+        // `avg`, `max` and `min` are near too many attributes of other derives, such as `arg`.
         let is_near = |known: &&str| {
-            known.len() > 3 && (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known))
+            !["avg", "max", "min"].contains(known)
+                && (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known))
         };
         let is_known = |known: &[&str]| known.contains(&name.as_str());
         !is_known(&DERIVE_ATTRIBUTES)

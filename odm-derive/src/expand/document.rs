@@ -1022,7 +1022,7 @@ pub(super) fn index_expression(
 ) -> TokenStream {
     let ttl = options.expire_after_seconds.is_some();
     let is_unique = options.unique && options.partial.is_none();
-    let keys = keys.iter().map(|key| {
+    let key_expressions = keys.iter().map(|key| {
         let direction = match key.direction {
             KeyDirection::Ascending => quote!(Ascending),
             KeyDirection::Descending => quote!(Descending),
@@ -1055,11 +1055,14 @@ pub(super) fn index_expression(
             quote!(index.expire_after = #private::Some(#private::Duration::from_secs(#seconds));),
         );
     }
+    if is_unique && !options.sparse && keys.iter().any(|key| key.ignore_case) {
+        set.push(quote!(#private::leave_out_missing_texts(&mut index);));
+    }
     if let Some(name) = &options.name {
         set.push(quote!(index.name = ::std::string::String::from(#name);));
     }
     quote! {{
-        let mut index = #private::Index::new(::std::vec![#(#keys),*]);
+        let mut index = #private::Index::new(::std::vec![#(#key_expressions),*]);
         #(#set)*
         index
     }}

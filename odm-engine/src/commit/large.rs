@@ -63,11 +63,11 @@ impl Committer {
             let outcome = overlay.finish();
             // On a full disk, the commit needs the pages that the snapshot keeps.
             drop(state);
-            let committed = match &repeated {
-                Some(turn) if self.is_large(change_bytes) => {
-                    self.commit_in_turn(turn, run.id, &outcome)
-                }
-                _ => self.commit_transaction(run.id, &outcome, change_bytes),
+            // A second evaluation could take the turn twice.
+            let committed = match (&repeated, self.is_large(change_bytes)) {
+                (Some(turn), true) => self.commit_in_turn(turn, run.id, &outcome),
+                (None, true) => self.commit_in_turn(&self.take_large_turn(), run.id, &outcome),
+                (_, false) => self.commit_small(run.id, &outcome, change_bytes),
             };
             match committed {
                 Err(error) if error.is_write_conflict() => {}
@@ -101,6 +101,15 @@ impl Committer {
         if self.is_large(change_bytes) {
             return self.commit_in_turn(&self.take_large_turn(), id, outcome);
         }
+        self.commit_small(id, outcome, change_bytes)
+    }
+
+    fn commit_small(
+        &self,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+        change_bytes: usize,
+    ) -> Result<()> {
         let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
         self.commit(permit, id, outcome, CommitUrgency::Immediate)
     }
@@ -159,18 +168,21 @@ impl Committer {
         self.check_open()?;
         let mut committed = self.store.commit_large(commit);
         let may_repeat = commit.space != SpaceUse::Grows;
-        if is_storage_full(&committed) && may_repeat && self.spill_beside_others()? {
-            committed = self.store.commit_large(commit);
+        if is_storage_full(&committed) && may_repeat {
+            match self.spill_beside_others() {
+                Ok(true) => committed = self.store.commit_large(commit),
+                Ok(false) => {}
+                Err(error) => committed = Err(error),
+            }
         }
         self.finish_large(committed, commit.changes, own)
     }
 
     /// Moves the write-ahead log to its final place in small parts. Returns whether there was a log to move.
-    fn spill_beside_others(&self) -> Result<bool> {
+    fn spill_beside_others(&self) -> Result<bool, CommitError> {
         let leader = self.become_leader();
         let mut stage = self.lock_staging();
-        let spilled = leader.spill(&mut stage);
-        spilled.map_err(CommitError::into_error)
+        leader.spill(&mut stage)
     }
 
     /// Publishes a successful commit.

@@ -416,10 +416,9 @@ async fn a_change_stream_answers_at_its_deadline_also_between_busy_writers() {
         let is_over = Arc::clone(&is_over);
         move || {
             while !is_over.load(Ordering::Relaxed) {
-                let inserted = engine.insert("c", vec![rawdoc! {}]).unwrap();
+                // The writer is faster than the stream.
+                let inserted = engine.insert("c", vec![rawdoc! {}; 100]).unwrap();
                 inserted.into_result().unwrap();
-                // The stream reads faster than the writer writes.
-                std::thread::sleep(Duration::from_millis(1));
             }
         }
     });

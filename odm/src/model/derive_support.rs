@@ -3,7 +3,7 @@
 //!
 //! Only derived code calls or implements these items. The items can change in every version.
 
-use bson::{DateTime, RawBson};
+use bson::{Bson, DateTime, RawBson, doc};
 use serde::{Deserialize, Deserializer};
 
 #[cfg(feature = "garde")]
@@ -19,12 +19,13 @@ use crate::{
         },
         query::{IntoFilter, IntoKey},
     },
-    metadata::{SCHEMA_VERSION, caseless_path},
+    metadata::{SCHEMA_VERSION, caseless_path, text_of_caseless},
     model::{
         decode,
         document::{Document, Embedded, Stored, VariantOf, kind},
         hook::{ErasedHooks, Hooks, RunHooks},
         projection::{FitsField, Projected},
+        stored::to_raw_document,
     },
     schema::{
         EmbeddedLinks, InverseFrom, Model, ReferenceTo, RefersTo, Schema, TargetsInSchema, str_eq,
@@ -470,6 +471,22 @@ pub fn caseless_key<P: Place<Value: CaselessText>>(
     direction: Direction,
 ) -> (String, Direction) {
     (caseless_path(&place.path().to_string()), direction)
+}
+
+/// Lets a unique index leave out documents without the caseless text, which an older program has written. Without the text, the
+/// second such document would be a duplicate.
+#[doc(hidden)]
+pub fn leave_out_missing_texts(index: &mut Index) {
+    if index.keys.len() == 1 {
+        index.sparse = true;
+        return;
+    }
+    let caseless = index.keys.iter().map(|(path, _)| path.as_str());
+    let caseless = caseless.filter(|path| text_of_caseless(path) != *path);
+    let is_present = |path: &str| (path.to_owned(), Bson::from(doc! { "$exists": true }));
+    let condition: bson::Document = caseless.map(is_present).collect();
+    let condition = to_raw_document(&condition).unwrap_or_else(|error| panic!("{error}"));
+    index.partial = Some(condition);
 }
 
 /// The type of a text with an index that ignores case.

@@ -46,6 +46,8 @@ impl<T: Document> Edited<T> {
         if T::MODEL.rounds_values {
             let rounded = decode::with_manifests(&T::MODEL, self.original.clone(), &stored)?;
             self.document = T::from_stored(&rounded)?;
+            // The elements of a new hash set have another order.
+            self.original = encode_unchecked(&self.document).map_err(error::of_model::<T>)?;
         }
         self.stored = stored;
         Ok(())

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use bson::{RawBson, RawBsonRef, RawDocumentBuf, rawdoc};
+use bson::{RawBson, RawDocumentBuf, rawdoc};
 
 use super::covering::ConditionOnCopies;
 use crate::{
@@ -194,13 +194,10 @@ impl Resolver {
                 self.access.aggregate_all(model, aggregate).await?
             }
         };
-        let mut ids = BTreeSet::new();
-        for value in &values {
-            collect_ids(
-                decode::stored_id(value).unwrap_or(RawBsonRef::Null),
-                &mut ids,
-            );
-        }
+        let ids = values.iter().filter_map(|value| decode::stored_id(value));
+        let ids: BTreeSet<_> = ids
+            .map(|id| OrderedId::from_id(&RawBson::from(id)))
+            .collect();
         let ids = id_values(&ids)?;
         if id_batches(&ids, MAX_RELATED_IDS).nth(1).is_some() {
             return Err(too_many_ids_error(related));
@@ -244,14 +241,18 @@ fn related_query(related: &RelatedCondition) -> Result<FindOperation> {
             Relation::Targets => rawdoc! { "_id": 1 },
             Relation::Children => projection_of([related.reference.dotted()?])?,
         }),
-        limit: Some(MAX_RELATED_IDS as u64 + 1),
+        limit: match related.relation {
+            Relation::Targets => Some(MAX_RELATED_IDS as u64 + 1),
+            // Several children can refer to one document.
+            Relation::Children => None,
+        },
         options: Stage::JOINS.step("read the ids of a condition").into(),
         ..find_matching(related.model.collection, &to_raw(&related.condition)?)
     })
 }
 
-/// Returns the aggregate with the distinct ids to which the children refer, each as an `_id`. For a reference in an array, the
-/// `_id` is an array of ids.
+/// Returns the aggregate with the distinct ids to which the children refer, each as an `_id`. Children without a reference count
+/// for no document.
 fn parent_ids_query(related: &RelatedCondition, find: FindOperation) -> Result<AggregateOperation> {
     let reference = related.reference.dotted()?;
     let is_index = |name: &str| name.parse::<u64>().is_ok();
@@ -262,6 +263,9 @@ fn parent_ids_query(related: &RelatedCondition, find: FindOperation) -> Result<A
     let mut pipeline = Vec::new();
     if !find.filter.is_empty() {
         pipeline.push(single_field_document("$match", find.filter)?);
+    }
+    for array in related.reference.traversed_arrays().chain([reference]) {
+        pipeline.push(single_field_document("$unwind", format!("${array}"))?);
     }
     let key = single_field_document("_id", format!("${reference}"))?;
     pipeline.push(single_field_document("$group", key)?);
@@ -274,36 +278,23 @@ fn parent_ids_query(related: &RelatedCondition, find: FindOperation) -> Result<A
     })
 }
 
-/// Collects the ids in a value: a single id, or ids in arrays.
-fn collect_ids(value: RawBsonRef<'_>, ids: &mut BTreeSet<OrderedId>) {
-    match value {
-        RawBsonRef::Null | RawBsonRef::Undefined => {}
-        RawBsonRef::Array(values) => {
-            for value in values.into_iter().flatten() {
-                collect_ids(value, ids);
-            }
-        }
-        id => {
-            ids.insert(OrderedId::from_id(&RawBson::from(id)));
-        }
-    }
-}
-
 fn too_many_ids_error(related: &RelatedCondition) -> Error {
     let reference = &related.reference;
     let advice = match related.relation {
+        // No copy answers a condition on the targets of a list.
+        Relation::Targets if reference.meets_array() => String::new(),
         Relation::Targets => {
             format!(
-                "declare a copy of the compared fields beside `{reference}`, with a delete rule for the reference"
+                ", or declare a copy of the compared fields beside `{reference}`, with a delete rule for the reference"
             )
         }
         Relation::Children => {
-            "declare a rollup of the children in the document, such as a `#[count]`".to_owned()
+            ", or declare a rollup of the children in the document, such as a `#[count]`".to_owned()
         }
     };
     let message = format!(
-        "the condition on `{}`, by the reference `{reference}`, has more than {MAX_RELATED_IDS} ids or 6 MB of ids: narrow the condition, \
-         or {advice}",
+        "the condition on `{}`, by the reference `{reference}`, has more than {MAX_RELATED_IDS} ids or 6 MB of ids: narrow the \
+         condition{advice}",
         related.model.collection,
     );
     Error::new(ErrorKind::Unsupported, message)

@@ -89,21 +89,27 @@ impl Transfer<'_> {
         }
     }
 
-    /// Drops the collections and views of the target that the source does not have. An earlier attempt has copied them, and the
-    /// change stream may start after their drop.
-    pub(super) async fn drop_missing_collections(&mut self) -> Result<()> {
+    /// Drops the definitions that the source may have changed since an earlier attempt: all views and indexes, and the collections
+    /// that the source does not have. The change stream may start after a drop, and has no events for views and indexes.
+    pub(super) async fn drop_earlier_definitions(&mut self) -> Result<()> {
         // List the target first, so that a collection that the source creates meanwhile stays.
         let existing = self.to.list_definitions().await?;
         let expected = self.definitions().await?;
         for definition in existing {
-            let is_expected = |expected: &CollectionDefinition| {
-                expected.name == definition.name && expected.is_view() == definition.is_view()
-            };
-            if definition.name == TRANSFERS || expected.iter().any(is_expected) {
+            let name = definition.name.as_str();
+            let mut collections = collections(&expected);
+            if name == TRANSFERS {
                 continue;
             }
-            self.created.remove(&definition.name);
-            self.to.drop_collection(&definition.name).await?;
+            if definition.is_view() || !collections.any(|expected| expected.name == name) {
+                self.created.remove(name);
+                self.to.drop_collection(name).await?;
+                continue;
+            }
+            for index in &definition.indexes {
+                let index = index.get_str("name").map_err(crate::error::from_bson)?;
+                self.to.drop_index(name, index).await?;
+            }
         }
         Ok(())
     }
@@ -154,21 +160,6 @@ impl Transfer<'_> {
             self.to.create_defined(definition.clone()).await?;
         }
         Ok(definitions)
-    }
-
-    /// Drops the indexes that reject or delete documents.
-    pub(super) async fn drop_late_indexes(&mut self) -> Result<()> {
-        for definition in self.to.list_definitions().await? {
-            let late = definition
-                .indexes
-                .iter()
-                .filter(|index| is_unique(index) || expires(index));
-            for index in late {
-                let name = index.get_str("name").map_err(crate::error::from_bson)?;
-                self.to.drop_index(&definition.name, name).await?;
-            }
-        }
-        Ok(())
     }
 
     async fn create_indexes(&mut self, includes: impl Fn(&RawDocument) -> bool) -> Result<()> {

@@ -121,7 +121,8 @@ impl Transfer<'_> {
     }
 }
 
-/// Whether a transaction ended before all changes were copied. A conflict that the copy itself reports is no such end.
+/// Whether a transaction ended before all changes were copied. The copy reports conflicts of its own, for example with a second
+/// process: another attempt would not help.
 fn is_expired(error: &Error) -> bool {
     match error.kind() {
         ErrorKind::Conflict => error.is_from_backend(),

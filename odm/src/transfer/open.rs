@@ -175,7 +175,6 @@ impl<'a> Transfer<'a> {
                 return self.write_state(previous_owner).await;
             }
             // The source may have changed since the crash. An index of the target may have deleted documents.
-            self.drop_late_indexes().await?;
             is_complete = false;
         }
         if !self.is_quiescent {

@@ -27,14 +27,13 @@ pub(super) fn add_caseless_changes(model: &Model, update: &mut RawDocumentBuf) -
         for change in parsed_changes(&parsed).filter(|change| change.touches(field)) {
             let path = caseless_path(field);
             match change.operator {
-                Operator::Set | Operator::SetOnInsert => {
-                    match value_without_case(Some(change.operand)) {
-                        Some(text) => put_operator(&mut changed, change.operator_name, &path, text),
-                        None => put_operator(&mut changed, "$unset", &path, ""),
-                    }
-                }
+                Operator::Set => match value_without_case(Some(change.operand)) {
+                    Some(text) => put_operator(&mut changed, change.operator_name, &path, text),
+                    None => put_operator(&mut changed, "$unset", &path, ""),
+                },
                 Operator::Unset => put_operator(&mut changed, "$unset", &path, ""),
-                Operator::Rename
+                Operator::SetOnInsert
+                | Operator::Rename
                 | Operator::Inc
                 | Operator::Mul
                 | Operator::Min

@@ -12,7 +12,7 @@ use super::{
     narrow_filter,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     backend::operation::{
         BulkItem, BulkItemOutcome, BulkOperation, BulkWrite, BulkWriteResult, DocumentChange,
         OperationOrigin, Stage, Unmatched, UpdateOperation,
@@ -50,7 +50,12 @@ impl MetadataUpdate {
             array_filters: array_filters.collect::<Result<_>>()?,
         };
         // Rollups are inputs of computed fields. An update of a rollup always has the form of a pipeline.
-        try_as_one_update(access.model, &mut change)?;
+        if !try_as_one_update(access.model, &mut change)? {
+            let message =
+                "an update of metadata and the computed fields do not fit into one update";
+            let error = Error::new(ErrorKind::Backend, message);
+            return Err(error::naming_model(access.model)(error));
+        }
         Ok(UpdateOperation {
             collection: access.model.collection.into(),
             filter: self.filter,

@@ -152,11 +152,15 @@ impl Maintainer for Rollups {
                         continue;
                     };
                     // With an equal reference, a scan in reverse has the ascending order of a minimum.
-                    let list_index = Index::new(vec![
+                    let mut keys = vec![
                         (group.reference.clone(), Direction::Ascending),
                         (list.by, Direction::Descending),
-                        ("_id".to_owned(), Direction::Descending),
-                    ]);
+                    ];
+                    // An index cannot have a key twice.
+                    if keys.iter().all(|(path, _)| path != "_id") {
+                        keys.push(("_id".to_owned(), Direction::Descending));
+                    }
+                    let list_index = Index::new(keys);
                     if !indexes.iter().any(|index| index.serves_as(&list_index)) {
                         indexes.push(list_index);
                     }

@@ -9,8 +9,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{Case, Process};
-use crate::aftermath::{expire_leases, recover_and_check};
+use super::{Case, Process, recover_pending};
+use crate::aftermath::recover_and_check;
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "products")]
@@ -103,14 +103,7 @@ impl Case for Averages {
                     let _ = db.insert(NewProduct { id: 1 }).await;
                 })
             },
-            |backend| {
-                Box::pin(async move {
-                    for _ in 0..2 {
-                        let _ = expire_leases::<Shop>(&backend).await;
-                        let _ = Db::with_backend(backend.clone()).run_pending().await;
-                    }
-                })
-            },
+            recover_pending::<Shop>,
         ]
     }
 

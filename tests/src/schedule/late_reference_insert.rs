@@ -7,8 +7,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{Case, Process};
-use crate::aftermath::{expire_leases, recover_and_check};
+use super::{Case, Process, recover_pending};
+use crate::aftermath::recover_and_check;
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "makers")]
@@ -66,14 +66,7 @@ impl Case for LateReferenceInsert {
                     }
                 })
             },
-            |backend| {
-                Box::pin(async move {
-                    for _ in 0..2 {
-                        let _ = expire_leases::<Stock>(&backend).await;
-                        let _ = Db::with_backend(backend.clone()).run_pending().await;
-                    }
-                })
-            },
+            recover_pending::<Stock>,
         ]
     }
 

@@ -12,8 +12,8 @@ use odm::{
     prelude::*,
 };
 
-use super::{Case, Process, Sabotage, change_document};
-use crate::aftermath::{expire_leases, recover_and_check};
+use super::{Case, Process, Sabotage, change_document, recover_pending};
+use crate::aftermath::recover_and_check;
 
 #[derive(Debug, Clone, Serialize, Deserialize, Document)]
 #[document(collection = "posts")]
@@ -108,14 +108,7 @@ impl Case for Rollups {
                     let _ = db.insert(NewPost { id: 1 }).await;
                 })
             },
-            |backend| {
-                Box::pin(async move {
-                    for _ in 0..2 {
-                        let _ = expire_leases::<Blog>(&backend).await;
-                        let _ = Db::with_backend(backend.clone()).run_pending().await;
-                    }
-                })
-            },
+            recover_pending::<Blog>,
         ]
     }
 

@@ -424,6 +424,7 @@ macro_rules! for_every_test {
                     an_upgrade_adds_caseless_texts,
                     concurrent_inserts_of_one_text_conflict,
                     texts_are_found_without_case_after_each_write,
+                    older_documents_are_no_duplicates,
                     the_check_finds_and_the_repair_adds_caseless_texts,
                     unique_texts_ignore_case,
                 ]

@@ -57,6 +57,7 @@ macro_rules! for_every_test {
                     a_target_with_collections_is_refused,
                     a_verbatim_insert_keeps_an_existing_document,
                     a_wrong_target_is_found,
+                    an_index_changed_between_two_attempts_is_created_again,
                     documents_of_16_mb_are_copied,
                     every_type_is_copied_byte_for_byte,
                     ids_of_all_types_continue_after_each_id,
@@ -532,6 +533,7 @@ macro_rules! for_every_test {
                 ]
                 types: [
                     each_type_has_its_stored_form,
+                    a_save_of_a_set_keeps_the_other_elements,
                     a_save_writes_only_what_changed,
                     dates_without_a_time_compare_and_sort,
                     durations_are_numbers_of_milliseconds,

@@ -429,7 +429,7 @@ fn merge_changes(
     document.into()
 }
 
-/// Whether an enum value changes its variant, or is of a kind that is only written as a whole.
+/// Whether an enum value changes its variant, or a value is of a kind that is only written as a whole.
 fn changes_variant(
     place: Option<Option<Tag>>,
     before: RawBsonRef<'_>,

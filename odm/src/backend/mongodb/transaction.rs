@@ -34,7 +34,7 @@ use crate::{
         operation::{
             AggregateOperation, BulkItemOutcome, BulkWrite, BulkWriteResult, CountOperation,
             DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
-            FindOperation, FindSeveral, InsertOperation, UpdateOperation, UpdateResult,
+            FindOperation, FindSeveral, InsertOperation, Unmatched, UpdateOperation, UpdateResult,
         },
         read_to_end,
     },
@@ -439,8 +439,13 @@ impl Executor for MongoTransaction {
         let (database, slot) = self.database_and_slot();
         Box::pin(task::run_to_end(async move {
             let mut turn = slot.lock_session().await?;
+            let unmatched: Vec<_> = bulk.writes.iter().map(|item| item.unmatched).collect();
             let result = bulk_write::bulk_write(&database, bulk, Some(turn.session())).await;
-            if result.results.iter().any(BulkItemOutcome::is_failed) {
+            let ends = |(outcome, unmatched): (&BulkItemOutcome, &Unmatched)| {
+                let is_unmatched = matches!(outcome, BulkItemOutcome::NotApplied);
+                outcome.is_failed() || is_unmatched && *unmatched == Unmatched::Rollback
+            };
+            if result.results.iter().zip(&unmatched).any(ends) {
                 turn.abort_session().await;
             }
             Ok(result)

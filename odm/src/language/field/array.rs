@@ -123,6 +123,12 @@ impl<M, T: Stored, R, S, V: Stored> ArrayPlace<M, T, R, S, V> {
             _ => 0,
         };
         let equals = match V::IS_SET {
+            true if len > 0 && self.path.traversed_arrays().next().is_some() => {
+                // Different elements of the outer array could meet the two tests.
+                let message = "`equals` cannot compare a set inside of an array: use `any` of the array, with `equals` in the closure";
+                let error = Error::new(ErrorKind::Unsupported, message);
+                Filter::from_node(FilterNode::Invalid(error.with_path(self.path.to_string())))
+            }
             true if len > 0 => {
                 let has_len = field_test(&self.path, "$size", Ok(int_of(len)));
                 field_test(&self.path.any_element(), "$all", value) & has_len
@@ -347,6 +353,10 @@ macro_rules! arrays {
             }
 
             fn variants(&self, variants: &mut VariantMap) {
+                // The order of a set differs from the order of the stored array, so a save cannot pair the elements.
+                if Self::IS_SET {
+                    variants.whole();
+                }
                 for (i, value) in self.iter().enumerate() {
                     variants.element(i, |variants| value.variants(variants));
                 }

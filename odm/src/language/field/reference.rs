@@ -1,6 +1,6 @@
 //! Operators on references that concern the target: `matches` and `get`.
 
-use std::ops::Deref;
+use std::{ops::Deref, sync::Arc};
 
 use super::{Field, Path, Place, SameScope, pattern_filter, role, shape};
 use crate::{
@@ -23,12 +23,17 @@ pub trait Matches<C, S> {
     fn condition_at<M>(path: &Path, condition: C) -> Filter<M>;
 }
 
-#[diagnostic::do_not_recommend]
-impl<C: Into<Pattern>, S> Matches<C, S> for String {
-    fn condition_at<M>(path: &Path, pattern: C) -> Filter<M> {
-        pattern_filter(path, pattern.into())
-    }
+macro_rules! texts {
+    ($($text:ty)*) => {$(
+        #[diagnostic::do_not_recommend]
+        impl<C: Into<Pattern>, S> Matches<C, S> for $text {
+            fn condition_at<M>(path: &Path, pattern: C) -> Filter<M> {
+                pattern_filter(path, pattern.into())
+            }
+        }
+    )*};
 }
+texts!(String Box<str> Arc<str>);
 
 // Recommended, so that the compiler names the failed bound: a list of references, or a condition on another model.
 impl<T, C, F, S> Matches<C, S> for Ref<T>
@@ -70,10 +75,11 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
     /// Returns the copy of a field of the target, for conditions, sorts and aggregates.
     ///
     /// The copy is a `#[denormalize]` field beside the reference. `get` names the copy by its source, so that the code does not
-    /// depend on the name of the copy. The `_id` of the target is the reference itself. Without a target the copy is null, and sorts first in ascending order. The database
-    /// compares the stored copies, which can be older than their sources while a fan-out is pending, also with
-    /// [`Find::current`](crate::action::Find::current). A [page](crate::action::Find::page) continues at the copy of the last
-    /// document.
+    /// depend on the name of the copy. For the `_id` of the target, `get` returns the reference itself.
+    ///
+    /// Without a target, the copy is null, and null sorts first in ascending order. The database compares the stored copies. A copy
+    /// can be older than its source while a fan-out is pending, also with [`Find::current`](crate::action::Find::current). A
+    /// [page](crate::action::Find::page) continues at the copy of the last document.
     ///
     /// ```
     /// # use odm::prelude::*;
@@ -128,13 +134,16 @@ impl<M: Document, T: Document, R> Field<M, Ref<T>, R, shape::One> {
 impl<M, T: Document, R, S> Deref for Field<M, Ref<T>, R, S> {
     type Target = T::Fields;
     fn deref(&self) -> &T::Fields {
-        // Leaks, as a place holds no tree of another model. Programs that compile have no use for the tree.
+        // Leaks, as a place holds no tree of another model. A program that compiles has hardly a use for the tree.
         Box::leak(Box::new(T::fields()))
     }
 }
 
 /// Returns the path of the copy of a field of the target, or a path with an error.
 fn copy_path(model: &'static Model, reference: &Path, source: &Path) -> Path {
+    if let Err(error) = source.dotted() {
+        return reference.with_error(error);
+    }
     let copy = || {
         if reference.meets_array() || reference.variant_condition().is_some() {
             return None;

@@ -303,7 +303,7 @@ impl VariantMap {
         self.found.insert(self.path.clone(), Some(tag));
     }
 
-    /// Records an enum that a save writes as a whole.
+    /// Records an enum or a set that a save writes as a whole.
     pub fn whole(&mut self) {
         self.found.insert(self.path.clone(), None);
     }
@@ -318,7 +318,7 @@ impl VariantMap {
         &self.known
     }
 
-    /// Returns the enum at a path, if any. The inner `None` is an enum that a save writes as a whole.
+    /// Returns the enum at a path, if any. The inner `None` is an enum or a set that a save writes as a whole.
     pub(crate) fn enum_at(&self, path: &str) -> Option<Option<Tag>> {
         self.found.get(path).copied()
     }

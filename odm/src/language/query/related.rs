@@ -95,8 +95,14 @@ impl RelatedCondition {
 
 /// Returns the error of an operation that does not resolve conditions on related documents.
 pub(super) fn unresolved_error(related: &RelatedCondition) -> Error {
+    let advice = match related.relation {
+        Relation::Targets => "read the ids by a query first, and compare the reference by `is_in`",
+        Relation::Children => {
+            "read the ids of the parents by a query first, and compare the `_id` by `is_in`"
+        }
+    };
     let message = format!(
-        "this call cannot answer a condition on `{}`: read the ids by a query first, and compare the reference by `is_in`",
+        "this call cannot answer a condition on `{}`: {advice}",
         related.model.collection
     );
     Error::new(ErrorKind::Unsupported, message)

@@ -8,7 +8,7 @@ use bson::{RawArrayBuf, RawBson, RawDocumentBuf, raw::CStr, rawdoc};
 
 use super::{
     filter::{FilterNode, is_special},
-    related::unresolved_error,
+    related::{Relation, unresolved_error},
     variant::{pull_condition, without_variants},
 };
 use crate::{Error, ErrorKind, Result};
@@ -184,7 +184,9 @@ pub(crate) fn may_set_position(node: &FilterNode) -> bool {
                 path.meets_array() && is_negation == negated
             }
             FilterNode::Element(..) => !negated,
-            FilterNode::Related(related) => related.reference.meets_array() && !negated,
+            FilterNode::Related(related) => {
+                related.relation == Relation::Targets && related.reference.meets_array() && !negated
+            }
             FilterNode::And(nodes) | FilterNode::Or(nodes) => {
                 nodes.iter().any(|node| sets_position(node, negated))
             }

@@ -42,15 +42,16 @@ impl Operand for Duration {
 
     /// A comparison with the difference of two dates is exact: a part of a millisecond would change its result.
     fn encode_operand(&self) -> OdmResult<RawBson> {
-        match self.to_form() {
-            Ok(millis) if self.subsec_nanos().is_multiple_of(1_000_000) => Ok(millis.into()),
-            _ => Err(crate::Error::new(
-                ErrorKind::Invalid,
-                format!(
-                    "{self:?} is not a whole number of milliseconds, the precision of BSON dates"
-                ),
-            )),
+        if !self.subsec_nanos().is_multiple_of(1_000_000) {
+            let message = format!(
+                "{self:?} is not a whole number of milliseconds, the precision of BSON dates"
+            );
+            return Err(crate::Error::new(ErrorKind::Invalid, message));
         }
+        let millis = self.to_form();
+        let millis =
+            millis.map_err(|error| crate::Error::new(ErrorKind::Encode, error.to_string()))?;
+        Ok(millis.into())
     }
 }
 

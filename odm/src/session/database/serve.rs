@@ -1,4 +1,4 @@
-//! `Database::serve`: the embedded database behind MongoDB's wire protocol.
+//! `Database::serve`: serves the embedded database over MongoDB's wire protocol.
 
 use std::{fmt, io};
 
@@ -92,7 +92,7 @@ fn bind_error(address: &str, error: io::Error) -> Error {
         let message = format!(
             "cannot serve on {address}: the address is `127.0.0.1:port`; for other addresses and users, use the crate `odm-wire`"
         );
-        return Error::new(ErrorKind::Unsupported, message);
+        return Error::new(ErrorKind::Unsupported, message).with_source(error);
     }
     let message = format!("cannot listen on {address}: {error}");
     Error::new(ErrorKind::Io, message).with_source(error)

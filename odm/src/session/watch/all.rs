@@ -9,10 +9,10 @@ use futures_util::stream;
 use super::{
     Change, IntoResumeToken, ResumeToken,
     change::{self, ChangedPaths},
-    events::{Events, WatchOptions},
+    events::{Events, WatchOptions, ensure_whole},
 };
 use crate::{
-    Result, Session, error,
+    Error, ErrorKind, Result, Session, error,
     model::{decode, document::Document},
     schema::{Contains, Model, Schema},
     session::{
@@ -27,7 +27,7 @@ impl<S: Schema> Session<S, AllScopes> {
     ///
     /// # Errors
     ///
-    /// - [`Unsupported`](crate::ErrorKind::Unsupported) in a transaction.
+    /// - [`Unsupported`](ErrorKind::Unsupported) in a transaction.
     /// - The errors of [`WatchAll`].
     pub fn watch_all(&self) -> WatchAll<S, AllScopes> {
         WatchAll::new(self.access.clone(), S::MODELS.to_vec())
@@ -44,9 +44,9 @@ impl<S: Schema> Session<S, AllScopes> {
 ///
 /// The awaited watch fails with
 ///
-/// - [`Unsupported`](crate::ErrorKind::Unsupported) on a standalone MongoDB server, which has no change streams, in a transaction,
+/// - [`Unsupported`](ErrorKind::Unsupported) on a standalone MongoDB server, which has no change streams, in a transaction,
 ///   and for the model of a single variant of an enum,
-/// - [`HistoryLost`](crate::ErrorKind::HistoryLost) if the database has discarded the changes after the token of
+/// - [`HistoryLost`](ErrorKind::HistoryLost) if the database has discarded the changes after the token of
 ///   [`after`](Self::after),
 /// - errors of the backend.
 #[must_use = "a watch does nothing until awaited"]
@@ -102,7 +102,7 @@ impl<S: Schema, C> WatchAll<S, C> {
     ///
     /// # Errors
     ///
-    /// [`HistoryLost`](crate::ErrorKind::HistoryLost) if the database has discarded the changes after the token, or does not find the
+    /// [`HistoryLost`](ErrorKind::HistoryLost) if the database has discarded the changes after the token, or does not find the
     /// token. Read the documents again, and watch from a point before that read.
     pub fn after(mut self, token: impl IntoResumeToken) -> Self {
         self.options.start_after(token);
@@ -125,6 +125,11 @@ impl<S: Schema, C: 'static> IntoFuture for WatchAll<S, C> {
                 true => self.all,
                 false => self.named,
             };
+            if models.is_empty() {
+                let message =
+                    "every model of the schema has a scope: use `db.all_scopes().watch_all()`";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
             let condition = RawDocumentBuf::new();
             let events = self.options.open(&self.access, None, &models, condition);
             Ok(AnyChangeStream {
@@ -232,11 +237,13 @@ impl<S: Schema, C> AnyChange<S, C> {
     ///
     /// # Errors
     ///
-    /// [`Decode`](crate::ErrorKind::Decode) if the document does not fit the model.
+    /// - [`Decode`](ErrorKind::Decode) if the document does not fit the model.
+    /// - [`Unsupported`](ErrorKind::Unsupported) for the model of a single variant of an enum.
     pub fn of<T: Document>(&self) -> Result<Option<Change<T>>>
     where
         S: Contains<T, C>,
     {
+        ensure_whole(&T::MODEL).map_err(error::of_model::<T>)?;
         if self.collection != T::COLLECTION {
             return Ok(None);
         }

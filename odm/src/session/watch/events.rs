@@ -50,15 +50,7 @@ impl WatchOptions {
         models: &[&'static Model],
         condition: RawDocumentBuf,
     ) -> Result<Events> {
-        if let Some((_, tag)) = models.iter().find_map(|model| model.tag) {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "a delete event does not contain the variant of the document, so `{tag}` cannot be watched alone: watch \
-                     the enum"
-                ),
-            ));
-        }
+        models.iter().try_for_each(|model| ensure_whole(model))?;
         if access.transaction_scope().is_some() {
             let message = "a transaction cannot watch changes: call `watch` on the database";
             return Err(Error::new(ErrorKind::Unsupported, message));
@@ -94,6 +86,17 @@ impl WatchOptions {
             ready: VecDeque::new(),
         })
     }
+}
+
+/// Ensures that a model is not the model of a single variant of an enum.
+pub(super) fn ensure_whole(model: &Model) -> Result<()> {
+    let Some((_, tag)) = model.tag else {
+        return Ok(());
+    };
+    let message = format!(
+        "a delete event does not contain the variant of the document, so `{tag}` cannot be watched alone: watch the enum"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// The events of a change stream, one by one.

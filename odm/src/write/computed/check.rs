@@ -61,9 +61,12 @@ pub(crate) fn find_wrong_fields(
             expected,
         });
     }
+    if model.caseless.is_empty() {
+        return Ok(findings);
+    }
+    let document = parse_document(&current)?;
     for field in model.caseless {
         let path = caseless_path(field);
-        let document = parse_document(&current)?;
         let expected = value_without_case(document.get(field)).map_or(Bson::Null, Bson::String);
         let actual = value_at(&document, &path).cloned().unwrap_or(Bson::Null);
         if actual != expected {

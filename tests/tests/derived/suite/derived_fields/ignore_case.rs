@@ -234,6 +234,41 @@ pub async fn an_update_of_an_unknown_text_is_refused(fixture: Fixture) {
     assert_eq!(db.get::<User>(1).await.unwrap().alias.as_deref(), Some("x"));
 }
 
+/// Documents of a program without the indexes have no caseless texts, and are no duplicates of each other.
+pub async fn older_documents_are_no_duplicates(fixture: Fixture) {
+    let insert_older = async |ids: [i64; 2]| {
+        for id in ids {
+            let user = rawdoc! { "_id": id, "email": format!("M{id}"), "nick": null, "alias": null, "lower": format!("m{id}"), "version": 1_i64 };
+            insert_without_odm(&fixture, "users", user).await;
+            let member = rawdoc! { "_id": id, "tenant": "acme", "name": format!("N{id}") };
+            insert_without_odm(&fixture, "members", member).await;
+        }
+    };
+    insert_older([1, 2]).await;
+    let db = open_with_indexes(&fixture).await;
+    insert_older([3, 4]).await;
+    db.repair().apply().await.unwrap();
+    let found = db.find::<User>().filter(|u| u.mail().eq_ignore_case("m3"));
+    assert_eq!(found.one().await.unwrap().id, 3);
+    let error = db.insert(user(5, "m4")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+    let acme = db.scope(&"acme".to_owned());
+    let found = acme
+        .find::<Member>()
+        .filter(|m| m.name().eq_ignore_case("n4"));
+    assert_eq!(found.one().await.unwrap().id, 4);
+    let explain = acme
+        .find::<Member>()
+        .filter(|m| m.name().eq_ignore_case("n4"));
+    assert!(!explain.explain().await.unwrap().is_collection_scan);
+    let same = NewMember {
+        id: 5,
+        name: "n4".into(),
+    };
+    let error = acme.insert(same).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DuplicateKey);
+}
+
 pub async fn the_check_finds_and_the_repair_adds_caseless_texts(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
     db.insert(user(1, "Jane")).await.unwrap();

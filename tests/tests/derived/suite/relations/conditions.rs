@@ -1051,12 +1051,19 @@ pub async fn more_ids_than_the_limit_are_an_error(fixture: Fixture) {
         products: vec![Ref::new(1)],
     };
     db.insert_many((100..10_101).map(review)).await.unwrap();
-    assert_eq!(
-        count(Review::by(|r| r.products()).any(|r| r.stars().eq(9)))
-            .await
-            .unwrap(),
-        1
-    );
+    let reviewed = || Review::by(|r| r.products()).any(|r| r.stars().eq(9));
+    assert_eq!(count(reviewed()).await.unwrap(), 1);
+    // Each array is different, and the last review alone refers to the sixth product.
+    let review = |id: i64| Review {
+        id,
+        stars: 9,
+        products: match id {
+            30_000 => vec![Ref::new(6)],
+            _ => (0..14).map(|bit| Ref::new(1 + (id >> bit & 1))).collect(),
+        },
+    };
+    db.insert_many((20_000..30_001).map(review)).await.unwrap();
+    assert_eq!(count(reviewed()).await.unwrap(), 3);
 }
 
 pub async fn sorts_by_copies_of_targets(fixture: Fixture) {

@@ -1,6 +1,9 @@
 //! Bulks: several writes in few round trips.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use odm::{
     ErrorKind, Filter,
@@ -528,6 +531,22 @@ pub async fn all_or_nothing_ends_the_transaction(fixture: Fixture) {
         Ok(())
     });
     assert_eq!(ignored.await.unwrap_err().kind(), ErrorKind::NotApplied);
+
+    // After the error, a later read of the transaction fails, and the transaction does not run again.
+    let runs = AtomicUsize::new(0);
+    let read = db.transaction(async |tx| {
+        runs.fetch_add(1, Ordering::Relaxed);
+        let unmet = tx
+            .update::<Post>(2)
+            .when(|p| p.votes().eq(0))
+            .inc(|p| p.votes(), 1);
+        let bulk = tx.bulk().add(tx.update::<Post>(1).inc(|p| p.votes(), 1));
+        let error = bulk.add(unmet).all_or_nothing().await.unwrap_err();
+        let _ = tx.find::<Post>().count().await;
+        odm::Result::<()>::Err(error)
+    });
+    assert_eq!(read.await.unwrap_err().kind(), ErrorKind::NotApplied);
+    assert_eq!(runs.into_inner(), 1);
 
     // Each write keeps its own error.
     let full = |tx: &odm::Transaction<Shop>| {
