@@ -304,7 +304,7 @@ impl WriteOverlay {
         self.check_room()
     }
 
-    /// Says in the definition that the entries of an index follow the current collation rules.
+    /// Records in the definition that the entries of an index follow the current collation rules.
     ///
     /// # Errors
     /// The definition cannot be read.

@@ -110,7 +110,7 @@ impl Arguments {
         self.fields.retain(|field| !names.contains(&&*field.name));
     }
 
-    /// Takes arguments that a MongoDB server has and this server lacks.
+    /// Takes arguments that a MongoDB server has and this server lacks, and checks that they are absent or `null`.
     ///
     /// # Errors
     /// One of the arguments is present and not `null`.

@@ -37,7 +37,7 @@ pub(crate) enum RollupKind {
     Latest { max: LitInt, by: Vec<Ident> },
 }
 
-/// The end of the values that a rollup stores.
+/// Whether a rollup stores the minimum or the maximum.
 #[derive(Clone, Copy)]
 pub(crate) enum Extreme {
     Min,

@@ -249,7 +249,7 @@ impl<'a> Model<'a> {
                     Some(_) => quote!(element_value),
                     None => quote!(value),
                 };
-                let place = self.number_accessor(place, self_type, private);
+                let place = self.value_accessor(place, self_type, private);
                 quote!(#private::Term::#call(#place))
             }
             Formula::Len(place) => {
@@ -305,7 +305,7 @@ impl<'a> Model<'a> {
     }
 
     /// Returns the accessor of a number, in the document or in an element of an array.
-    fn number_accessor(
+    fn value_accessor(
         &self,
         place: &[Ident],
         self_type: &TokenStream,
@@ -362,7 +362,7 @@ impl<'a> Model<'a> {
         match formula {
             Formula::Value(operand) => {
                 let Some(last) = operand.last() else { return };
-                let place = self.number_accessor(operand, self_type, private);
+                let place = self.value_accessor(operand, self_type, private);
                 let counts = with_span(quote!(#private::ensure_counts::<#ty, _>), last.span());
                 checks.push(quote_spanned!(last.span()=> #counts(#place);));
             }

@@ -120,8 +120,8 @@ impl Model<'_> {
         code
     }
 
-    /// Returns an insert struct or a projection with these fields. serde reads the struct from the stored names, with the attributes of the
-    /// model's fields.
+    /// Returns an insert struct or a projection with these fields. serde reads the struct from the stored names, with the attributes
+    /// of the model's fields.
     pub(super) fn declare_struct(
         &self,
         declared_struct: &Ident,
@@ -325,7 +325,7 @@ impl Field<'_> {
         }
     }
 
-    /// Returns the attributes for the derives of an insert struct.
+    /// Returns the attributes for the derives of a generated struct.
     fn attrs_of_derives(&self, derives: &[Path]) -> Vec<&Attribute> {
         let names = derives.iter().filter_map(|derive| {
             let name = derive.segments.last()?.ident.to_string();

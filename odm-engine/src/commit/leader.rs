@@ -16,7 +16,7 @@ pub(super) struct CommitLeader<'c> {
 }
 
 impl<'c> CommitLeader<'c> {
-    /// The caller has marked the committer as led.
+    /// Returns the leader. The caller has set `has_leader`.
     pub(super) fn new(committer: &'c Committer) -> CommitLeader<'c> {
         CommitLeader {
             committer,

@@ -33,7 +33,7 @@ pub(super) fn rebuild_outdated(store: &dyn Store) -> Result<()> {
             if state.rules == state.current_rules() {
                 continue;
             }
-            // An earlier iteration may have rebuilt another index of this collection. Use the new definition.
+            // An earlier iteration may have changed the definition of this collection.
             let Some(collection) = overlay.collection(&collection.name) else {
                 continue;
             };

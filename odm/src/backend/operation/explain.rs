@@ -57,7 +57,7 @@ pub enum RelatedStrategy {
 }
 
 impl Explain {
-    /// Returns a warning for each condition on related documents that no index serves.
+    /// Returns a warning for each condition on related documents with a query for ids that reads its whole collection.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let scans = self

@@ -87,8 +87,12 @@ impl ContributionSum {
     fn checked(self, parent_model: &Model, rollup: &Rollup) -> Result<i64> {
         let Self { sum, .. } = self;
         i64::try_from(sum).map_err(|_| {
+            let value = match rollup.kind {
+                RollupKind::Average(_) => "sum of the values of",
+                _ => "sum",
+            };
             let message = format!(
-                "the sum `{}` would be {sum}, which does not fit into an `i64`: store smaller values in the children",
+                "the {value} `{}` would be {sum}, which does not fit into an `i64`: store smaller values in the children",
                 rollup.stored
             );
             error::naming_model(parent_model)(Error::new(ErrorKind::Invalid, message))
