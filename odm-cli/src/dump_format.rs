@@ -111,21 +111,23 @@ pub(crate) fn file_stem(collection: &str) -> String {
     }
 }
 
-/// Escapes the bytes that a segment of a URL path cannot contain, as mongodump does.
+/// Escapes the bytes that a value in the query of a URL cannot contain, as mongodump does. A space becomes `+`.
 fn escape_name(collection: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+=:@".contains(&byte);
     let mut escaped = String::new();
     for byte in collection.bytes() {
-        match is_plain(byte) {
-            true => escaped.push(char::from(byte)),
-            false => escaped.push_str(&format!("%{byte:02X}")),
+        match byte {
+            b' ' => escaped.push('+'),
+            b'-' | b'_' | b'.' | b'~' => escaped.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => escaped.push(char::from(byte)),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
         }
     }
     escaped
 }
 
 fn unescape_name(escaped: &str) -> Option<String> {
-    let mut parts = escaped.split('%');
+    let spaced = escaped.replace('+', " ");
+    let mut parts = spaced.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
         let (digits, rest) = part.split_at_checked(2)?;
@@ -519,13 +521,13 @@ mod tests {
 
     #[test]
     fn names_are_escaped_as_in_urls() {
-        // Examples of `url.PathEscape` of Go.
+        // The results of Go's `url.QueryEscape`, which mongodump calls.
         for (name, escaped) in [
             ("orders", "orders"),
-            ("a/b c", "a%2Fb%20c"),
+            ("a/b c", "a%2Fb+c"),
             ("100%", "100%25"),
             ("a;b,c?d", "a%3Bb%2Cc%3Fd"),
-            ("$&+=:@-_.~", "$&+=:@-_.~"),
+            ("$&+=:@-_.~", "%24%26%2B%3D%3A%40-_.~"),
             ("ä", "%C3%A4"),
         ] {
             assert_eq!(escape_name(name), escaped);
