@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,8 +13,7 @@ use crate::interrupt;
 use crate::key;
 use crate::store::redb::RedbStore;
 use crate::store::{
-    Changes, CommitError, FORMAT_VERSION, KeyRange, LargeCommit, Snapshot, SpaceUse, Store,
-    StoreView,
+    Changes, CommitError, FORMAT_VERSION, KeyRange, LargeCommit, Snapshot, SpaceUse, StoreView,
 };
 
 /// The end of the name of an unfinished copy.
@@ -43,18 +43,17 @@ pub(crate) fn write_copy(
     }
     // Another program may have created the file during the copy. Without the lock of the copy, another backup to the same path could
     // remove the copy, and create its own copy under the name that is renamed here.
-    ensure_free(path)
-        .and_then(|()| copy.replace(path))
-        .and_then(|()| sync_directory(path))
-        .map_err(failure)?;
-    copy.close();
+    ensure_free(path).map_err(failure)?;
+    copy.replace(path)?;
+    sync_directory(path).map_err(failure)?;
+    copy.store.close();
     Ok(())
 }
 
 /// A complete copy in a file with a temporary name. The drop removes a file that still has the temporary name.
 pub(crate) struct UnfinishedCopy {
     path: PathBuf,
-    store: RedbStore,
+    store: Arc<RedbStore>,
     is_named: Cell<bool>,
 }
 
@@ -68,7 +67,7 @@ impl UnfinishedCopy {
         remove_abandoned(&unfinished)?;
         let copy = UnfinishedCopy {
             // After an error here, the file belongs to another backup.
-            store: RedbStore::create_private(&unfinished)?,
+            store: RedbStore::create_private(&unfinished, path)?,
             path: unfinished,
             is_named: Cell::new(false),
         };
@@ -108,29 +107,29 @@ impl UnfinishedCopy {
         fs::set_permissions(&self.path, permissions)
     }
 
-    /// Gives the copy its name. Replaces a file with this name.
-    pub(crate) fn replace(&self, path: &Path) -> io::Result<()> {
-        // Another backup may have taken the name of a damaged copy, which has no lock.
-        let current = self.store.ensure_current(&self.path);
-        current.map_err(io::Error::other)?;
-        fs::rename(&self.path, path)?;
+    /// Gives the copy its name. Replaces a file with this name. Another backup may have taken the temporary name of a damaged copy,
+    /// which has no lock: an error.
+    pub(crate) fn replace(&self, path: &Path) -> Result<()> {
+        self.store.rename(path)?;
         self.is_named.set(true);
         Ok(())
     }
 
-    /// Closes the copy, which releases the lock.
-    pub(crate) fn close(&self) {
-        self.store.close();
+    /// The open file of the copy.
+    pub(crate) fn store(&self) -> &Arc<RedbStore> {
+        &self.store
     }
 }
 
 impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
-        if !self.is_named.get() && self.store.ensure_current(&self.path).is_ok() {
-            // Before the lock ends: later, the name may belong to another backup. Ignore the error. The next backup removes the file.
-            let _ = fs::remove_file(&self.path);
+        if !self.is_named.get() {
+            if self.store.ensure_current().is_ok() {
+                // Before the lock ends: later, the name may belong to another backup. Ignore the error. The next backup removes the file.
+                let _ = fs::remove_file(&self.path);
+            }
+            self.store.close();
         }
-        self.store.close();
     }
 }
 
@@ -171,7 +170,7 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
 }
 
 /// Writes all entries in one commit, in the order of the keys. redb doubles a growing file, so the end of the file can be free.
-fn copy_entries(view: &StoreView, store: &RedbStore) -> Result<()> {
+fn copy_entries(view: &StoreView, store: &Arc<RedbStore>) -> Result<()> {
     let log_start = key::for_log_start();
     let dropped = key::removal_marks(view)?;
     // The new file has a log of its own, without records.

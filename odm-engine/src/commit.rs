@@ -33,6 +33,7 @@ use watchers::CommitWatchers;
 
 use crate::brief;
 use crate::catalog::Catalog;
+use crate::compaction::CompactionReport;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::overlay::{ConflictCheck, OverlayOutcome, WriteOverlay};
@@ -308,6 +309,30 @@ impl Committer {
         });
         drop(leader);
         synced.and(moved)
+    }
+
+    /// Makes the file shorter. Waits for running large writes and builds of indexes, and other writes wait meanwhile.
+    ///
+    /// # Errors
+    /// See [`Database::compact`](crate::Database::compact).
+    pub(crate) fn compact(&self) -> Result<CompactionReport> {
+        brief::ensure_may_wait()?;
+        self.ensure_writable()?;
+        let _build = self.builds.take_turn();
+        let _large = self.take_large_turn();
+        // Reopens the store after a failure.
+        drop(self.lock_open_staging()?);
+        let leader = self.become_leader();
+        let mut stage = self.lock_staging();
+        self.check_open()?;
+        let _file = self.want_file();
+        let compacted = self.store.compact();
+        // The old file is closed when its last reader ends.
+        let moved = self.store.snapshot().map(|snapshot| {
+            self.publish_snapshot(&mut stage, snapshot);
+        });
+        drop(leader);
+        moved.and(compacted)
     }
 
     /// Publishes a snapshot with the same content as the published state.

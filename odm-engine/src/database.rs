@@ -461,7 +461,41 @@ impl Database {
     /// full, cancelled: the old content is unchanged then. Would block, within [`run_briefly`](crate::run_briefly).
     pub fn compact_file(path: impl AsRef<Path>) -> Result<CompactionReport> {
         brief::ensure_may_wait()?;
-        compaction::compact_file(path.as_ref())
+        compaction::compact_closed_file(path.as_ref())
+    }
+
+    /// Makes the file of the open database shorter: gives the space of deleted documents back to the file system.
+    ///
+    /// Works like [`compact_file`](Database::compact_file). Reads go on. Writes wait, about as long as a [backup](Database::backup) takes, and
+    /// so does this call for running large writes and builds of indexes. Cursors and transactions stay valid: they read the old file, and
+    /// its space is free when the last of them has ended.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Database, Delete};
+    ///
+    /// # let directory = tempfile::tempdir()?;
+    /// # let path = directory.path().join("shop.odm");
+    /// let database = Database::open(&path)?;
+    /// let orders = (0..20_000).map(|id| rawdoc! { "_id": id, "text": "x".repeat(500) });
+    /// database.insert("orders", orders.collect())?.into_result()?;
+    /// database.delete("orders", &Delete { filter: rawdoc! { "_id": { "$gte": 10 } }, multi: true, ..Delete::default() })?;
+    ///
+    /// let report = database.compact()?;
+    /// assert!(report.bytes_after < report.bytes_before / 2);
+    /// database.insert("orders", vec![rawdoc! { "_id": 10 }])?.into_result()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Unsupported: a database in memory. Read-only. The path belongs to another file now: in use. The errors of
+    /// [`compact_file`](Database::compact_file). Closed.
+    ///
+    /// The old content is unchanged then. After an error of I/O at the very end, the file can be the short file already. Later writes first
+    /// make this replacement durable, or fail.
+    pub fn compact(&self) -> Result<CompactionReport> {
+        self.committer().check_open()?;
+        self.committer().compact()
     }
 
     /// Copies the database into a new file, in the state of the last durable write. Reads and writes go on meanwhile.

@@ -20,6 +20,7 @@ pub(crate) use bytes::StoredBytes;
 pub(crate) use range::{KeyRange, after_prefix};
 pub(crate) use view::StoreView;
 
+use crate::compaction::CompactionReport;
 use crate::direction::Direction;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
@@ -87,6 +88,16 @@ pub(crate) trait Store: Send + Sync {
     /// I/O. Some of the commits may be lost at a power loss.
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Replaces the file by a copy without free pages. Snapshots of the old file stay readable. No commit runs during the call.
+    ///
+    /// # Errors
+    /// The store has no file. I/O, storage full, in use, cancelled. Only after an error of I/O, the file may be the copy.
+    fn compact(&self) -> Result<CompactionReport> {
+        Err(Error::not_supported(
+            "only a database file has space to give back",
+        ))
     }
 
     /// Makes the store writable again if the outcome of a failed commit is unknown. Does nothing otherwise.

@@ -47,6 +47,11 @@ pub(super) struct IndexBuilds {
 }
 
 impl IndexBuilds {
+    /// Waits for the end of the running build, and prevents others until the drop of the guard.
+    pub(super) fn take_turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(super) fn lock_prefixes(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
         self.prefixes.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,8 +64,7 @@ impl Committer {
     /// An error of [`indexes::add_missing`], duplicate key, documents that cannot be indexed, I/O.
     pub(crate) fn create_indexes(&self, name: &str, indexes: &[Index]) -> Result<()> {
         brief::ensure_may_wait()?;
-        let turn = self.builds.turn.lock();
-        let _turn = turn.unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.builds.take_turn();
         // An earlier build that failed may have left entries of an index with the same number.
         self.remove_marked()?;
         loop {

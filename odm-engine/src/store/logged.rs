@@ -14,6 +14,8 @@
 //! | after a checkpoint, before the next record | the new start, and no record |
 //! | after a large commit | the new start, and the records of the small commits beside it |
 //!
+//! A compaction writes the content to a new file, which then has the path of the old file. Snapshots of the old file stay readable.
+//!
 //! On a full disk, the log must not keep changes for which the file has no room. So the store takes a reserve of disk space as the
 //! log grows. If the disk has no more space, every commit is a checkpoint.
 
@@ -22,6 +24,7 @@ mod sync_worker;
 use std::fs::Permissions;
 use std::io;
 use std::mem;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -32,6 +35,8 @@ use super::redb::{LogStart, RedbStore, WriteAheadLog};
 use super::{
     Changes, CommitError, LARGE_COMMIT_BYTES, LargeCommit, Snapshot, StorageUsage, Store, StoreView,
 };
+use crate::backup;
+use crate::compaction::{self, CompactionReport};
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::key;
@@ -50,7 +55,8 @@ const INITIAL_RECORD_NANOS: u64 = 1_000_000;
 const AVERAGE_WEIGHT: u64 = 7;
 
 pub(crate) struct LoggedStore {
-    file: RedbStore,
+    /// A compaction replaces the file.
+    file: RwLock<Arc<RedbStore>>,
     /// Held during a commit of the file. A thread locks this mutex before the log.
     file_commit: Mutex<()>,
     log: Arc<Mutex<OpenLog>>,
@@ -73,6 +79,9 @@ struct OpenLog {
     /// Whether there is a large commit that readers may not see yet.
     is_large_unpublished: bool,
     is_closed: bool,
+    /// The path of the file after a compaction, until the path is durable. After a power loss before, the path can belong to the old
+    /// file.
+    renamed: Option<PathBuf>,
     /// Whether a sync of the log failed. The operating system may have dropped the records, so the next commit is a checkpoint, which
     /// writes the changes of these records again.
     is_sync_lost: bool,
@@ -85,12 +94,44 @@ struct UnknownCommit {
 }
 
 impl OpenLog {
+    /// Makes the path of the file durable, after a compaction.
+    fn sync_path(&mut self) -> io::Result<()> {
+        if let Some(path) = &self.renamed {
+            backup::sync_directory(path)?;
+            self.renamed = None;
+        }
+        Ok(())
+    }
+
     /// Makes all records of the log durable.
     fn sync(&mut self) -> io::Result<()> {
+        self.sync_path()?;
         let Some(log) = &mut self.log else {
             return Ok(());
         };
         log.sync().inspect_err(|_| self.is_sync_lost = true)
+    }
+}
+
+/// A file, its log, and its content with the records of the log.
+pub(crate) struct FileWithLog {
+    pub(crate) file: Arc<RedbStore>,
+    log: Option<WriteAheadLog>,
+    content: StoreView,
+}
+
+impl FileWithLog {
+    /// Reads the log of a file.
+    ///
+    /// # Errors
+    /// Damaged, I/O.
+    pub(crate) fn open(file: Arc<RedbStore>) -> Result<FileWithLog> {
+        let (log, changes) = match file.open_log()? {
+            Some((log, changes)) => (Some(log), changes),
+            None => (None, Changes::new()),
+        };
+        let content = StoreView::new(file.snapshot()?, changes);
+        Ok(FileWithLog { file, log, content })
     }
 }
 
@@ -99,14 +140,10 @@ impl LoggedStore {
     ///
     /// # Errors
     /// Damaged, I/O.
-    pub(crate) fn open(file: RedbStore) -> Result<LoggedStore> {
-        let (log, changes) = match file.open_log()? {
-            Some((log, changes)) => (Some(log), changes),
-            None => (None, Changes::new()),
-        };
-        let current = StoreView::new(file.snapshot()?, changes);
+    pub(crate) fn open(file: Arc<RedbStore>) -> Result<LoggedStore> {
+        let FileWithLog { file, log, content } = FileWithLog::open(file)?;
         Ok(LoggedStore {
-            file,
+            file: RwLock::new(file),
             file_commit: Mutex::default(),
             log: Arc::new(Mutex::new(OpenLog {
                 log,
@@ -115,13 +152,13 @@ impl LoggedStore {
             is_relaxed: AtomicBool::new(false),
             record_nanos: AtomicU64::new(INITIAL_RECORD_NANOS),
             sync_worker: SyncWorker::default(),
-            current: RwLock::new(current),
+            current: RwLock::new(content),
         })
     }
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
     fn append(&self, state: &mut OpenLog, changes: &Changes) -> Result<bool, CommitError> {
-        if state.is_sync_lost || state.is_closed {
+        if state.is_sync_lost || state.is_closed || state.renamed.is_some() {
             return Ok(false);
         }
         let Some(log) = &mut state.log else {
@@ -130,7 +167,7 @@ impl LoggedStore {
         let Some(record) = log.record_of(changes) else {
             return Ok(false);
         };
-        if !self.file.has_room_for_log(log.len() + record.len()) {
+        if !self.file().has_room_for_log(log.len() + record.len()) {
             return Ok(false);
         }
         // A power loss may keep a large commit, and so must not lose a record beside it, which is the earlier write for readers.
@@ -138,7 +175,7 @@ impl LoggedStore {
         let start = Instant::now();
         if let Err(error) = log.append(&record, is_synced) {
             state.is_sync_lost = log.has_unsynced_records();
-            let error = self.file.convert_io(error);
+            let error = self.file().convert_io(error);
             return match log.erase_unknown_record() {
                 Ok(()) if error.is_storage_full() => Ok(false),
                 Ok(()) => Err(CommitError::Undone(error.into_rolled_back())),
@@ -166,9 +203,9 @@ impl LoggedStore {
             false => changes.clone().union(logged),
         };
         let is_log_in_use = state.log.as_ref().is_none_or(|log| log.end() > 0);
-        let start = (self.file.has_log() && is_log_in_use).then(LogStart::of_new_generation);
+        let start = (self.file().has_log() && is_log_in_use).then(LogStart::of_new_generation);
         self.commit_to_file(state, all, start, Changes::new(), |changes| {
-            self.file.commit(changes)
+            self.file().commit(changes)
         })
     }
 
@@ -222,17 +259,17 @@ impl LoggedStore {
         let Some(start) = start else {
             return;
         };
-        let log = state.log.get_or_insert_with(|| self.file.new_log(start));
+        let log = state.log.get_or_insert_with(|| self.file().new_log(start));
         log.move_start(start);
         if log.len() == 0 {
             state.is_sync_lost = false;
-            self.file.end_log_reserve();
+            self.file().end_log_reserve();
         }
     }
 
     /// Makes the last snapshot of the file, with changes on top, the current state.
     fn move_to_file_snapshot(&self, changes: Changes) -> Result<()> {
-        let snapshot = self.file.snapshot()?;
+        let snapshot = self.file().snapshot()?;
         self.current_mut(|current| *current = StoreView::new(snapshot, changes));
         Ok(())
     }
@@ -265,17 +302,20 @@ impl LoggedStore {
     }
 
     /// Refuses a commit of a closed store, and a commit before the outcome of an earlier one is known.
-    fn ensure_ready(&self, state: &OpenLog) -> Result<(), CommitError> {
+    fn ensure_ready(&self, state: &mut OpenLog) -> Result<(), CommitError> {
         if state.is_closed {
             return Err(CommitError::Undone(Error::closed()));
         }
         let log = state.log.as_ref();
         if state.unknown_commit.is_some() || log.is_some_and(WriteAheadLog::has_unknown_record) {
             let error = io::Error::other("an earlier write has failed");
-            let error = self.file.convert_io(error).into_outcome_unknown();
+            let error = self.file().convert_io(error).into_outcome_unknown();
             return Err(CommitError::Unknown(error));
         }
-        Ok(())
+        state.sync_path().map_err(|error| {
+            let error = self.file().convert_io(error).into_rolled_back();
+            CommitError::Undone(error)
+        })
     }
 
     /// Begins a large commit: from now on, the records of the log belong to the state after the commit. Returns the start of the log
@@ -295,6 +335,11 @@ impl LoggedStore {
         state.is_large_unpublished = true;
         state.unknown_commit = Some(UnknownCommit { start });
         Ok((start, self.current().changes().clone()))
+    }
+
+    fn file(&self) -> Arc<RedbStore> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&file)
     }
 
     fn lock_file(&self) -> MutexGuard<'_, ()> {
@@ -338,7 +383,7 @@ impl Store for LoggedStore {
         let (start, logged) = self.begin_large()?;
         let mut changes = commit.changes.clone();
         insert_start(&mut changes, start);
-        let committed = self.file.commit_large(&LargeCommit {
+        let committed = self.file().commit_large(&LargeCommit {
             changes: &changes,
             bulk: Some(&|writer| {
                 LargeCommit::of(&logged).write_to(writer)?;
@@ -357,7 +402,7 @@ impl Store for LoggedStore {
 
     fn large_commit_bytes(&self) -> usize {
         // A test can choose a small log, and so a small limit.
-        match self.file.log_bytes() {
+        match self.file().log_bytes() {
             0 => LARGE_COMMIT_BYTES,
             bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
         }
@@ -390,7 +435,7 @@ impl Store for LoggedStore {
         {
             let state = &mut *self.lock_log();
             if !state.is_sync_lost {
-                return state.sync().map_err(|error| self.file.convert_io(error));
+                return state.sync().map_err(|error| self.file().convert_io(error));
             }
         }
         let _file = self.lock_file();
@@ -398,8 +443,26 @@ impl Store for LoggedStore {
         synced.map_err(CommitError::into_error)
     }
 
+    fn compact(&self) -> Result<CompactionReport> {
+        if self.is_read_only() {
+            return Err(Error::read_only());
+        }
+        let _file = self.lock_file();
+        let state = &mut *self.lock_log();
+        self.ensure_ready(state).map_err(CommitError::into_error)?;
+        let (compact, report) = compaction::replace_file(&self.file(), &self.current())?;
+        state.renamed = compact.file.path();
+        (state.log, state.is_sync_lost) = (compact.log, false);
+        *self.file.write().unwrap_or_else(PoisonError::into_inner) = compact.file;
+        // The last reader of the old file closes that file.
+        self.current_mut(|current| *current = compact.content);
+        let synced = state.sync_path();
+        synced.map_err(|error| self.file().convert_io(error))?;
+        Ok(report)
+    }
+
     fn new_format(&self) -> u32 {
-        self.file.new_format()
+        self.file().new_format()
     }
 
     fn spill(&self) -> Result<bool, CommitError> {
@@ -416,7 +479,7 @@ impl Store for LoggedStore {
             let remaining = logged.relative_complement(moved.clone());
             let start = remaining.is_empty().then(LogStart::of_new_generation);
             committed = self.commit_to_file(state, moved, start, remaining, |changes| {
-                self.file.commit_from_reserve(changes)
+                self.file().commit_from_reserve(changes)
             });
             match &committed {
                 Err(CommitError::Undone(error)) if error.is_storage_full() => {}
@@ -431,13 +494,13 @@ impl Store for LoggedStore {
         let state = &mut *self.lock_log();
         if let Some(log) = &mut state.log {
             let erased = log.erase_unknown_record();
-            erased.map_err(|error| self.file.convert_io(error))?;
+            erased.map_err(|error| self.file().convert_io(error))?;
         }
         let Some(unknown) = &state.unknown_commit else {
             return Ok(());
         };
-        self.file.reopen()?;
-        let stored = self.file.snapshot()?.get(&key::for_log_start())?;
+        self.file().reopen()?;
+        let stored = self.file().snapshot()?.get(&key::for_log_start())?;
         let stored = stored.as_deref().and_then(LogStart::from_bytes);
         let start = unknown.start.filter(|new| stored == Some(*new));
         self.move_to_file_snapshot(match start {
@@ -451,23 +514,23 @@ impl Store for LoggedStore {
     }
 
     fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
-        self.file.check_space(changes, base)
+        self.file().check_space(changes, base)
     }
 
     fn usage(&self) -> Result<StorageUsage> {
         let state = self.lock_log();
         Ok(StorageUsage {
-            file_bytes: Some(self.file.file_bytes()?),
+            file_bytes: Some(self.file().file_bytes()?),
             log_bytes: state.log.as_ref().map(WriteAheadLog::len),
         })
     }
 
     fn permissions(&self) -> Option<Permissions> {
-        self.file.permissions()
+        self.file().permissions()
     }
 
     fn is_read_only(&self) -> bool {
-        self.file.is_read_only()
+        self.file().is_read_only()
     }
 
     fn close(&self) {
@@ -483,7 +546,7 @@ impl Store for LoggedStore {
         self.current_mut(|current| {
             *current = StoreView::new(Arc::new(super::ClosedSnapshot), Changes::new());
         });
-        self.file.close();
+        self.file().close();
     }
 }
 

@@ -18,12 +18,12 @@ pub(super) use value_checksum::CHECKSUM_BYTES as VALUE_CHECKSUM_BYTES;
 pub(crate) use write_ahead_log::LOG_BYTES;
 pub(super) use write_ahead_log::{LogStart, WriteAheadLog};
 
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use database_file::{DatabaseFile, FileHandle, RefusedStorage, is_storage_full};
 use redb::backends::FileBackend;
@@ -34,7 +34,7 @@ use redb::{
 
 use super::{
     Changes, CommitError, CommitWriter, Entries, FORMAT_VERSION, KeyRange, LargeCommit,
-    PAGE_CHECKSUMS_VERSION, Snapshot, SpaceUse, Store, StoredBytes, VALUE_CHECKSUMS_VERSION,
+    PAGE_CHECKSUMS_VERSION, Snapshot, SpaceUse, StoredBytes, VALUE_CHECKSUMS_VERSION,
     read_format_version, snapshot_contains,
 };
 use crate::direction::Direction;
@@ -52,14 +52,22 @@ const CACHE_BYTES: usize = 64 << 20;
 /// How much the reserve for the log grows at a time.
 const LOG_RESERVE_STEP_BYTES: u64 = 512 << 10;
 
+/// A file with the keyspace. Snapshots keep the file open, unless the file is closed explicitly.
 pub(crate) struct RedbStore {
     file: Arc<DatabaseFile>,
     /// `None` once the store is closed.
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
-    /// The file when it was opened; `None` for a storage that is no file.
-    opened: Option<Metadata>,
+    /// `None` for a storage that is no file.
+    named: Mutex<Option<NamedFile>>,
+}
+
+/// The path of a file, and its metadata when it was opened or got this path.
+struct NamedFile {
+    /// Absolute, without symbolic links.
+    path: PathBuf,
+    metadata: Metadata,
 }
 
 /// Returns the file on a storage, with a log of the usual length if this is a new file.
@@ -87,46 +95,52 @@ impl RedbStore {
     ///
     /// # Errors
     /// In use (by this or another process), foreign file, damaged, I/O.
-    pub(crate) fn open(path: &Path) -> Result<RedbStore> {
+    pub(crate) fn open(path: &Path) -> Result<Arc<RedbStore>> {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
-        RedbStore::open_path(&options, path, new_file)
+        RedbStore::open_path(&options, path, path, new_file)
     }
 
     /// Opens the file at `path`, which exists.
     ///
     /// # Errors
     /// See [`open`](RedbStore::open).
-    pub(crate) fn open_existing(path: &Path) -> Result<RedbStore> {
-        RedbStore::open_path(File::options().read(true).write(true), path, new_file)
+    pub(crate) fn open_existing(path: &Path) -> Result<Arc<RedbStore>> {
+        RedbStore::open_path(File::options().read(true).write(true), path, path, new_file)
     }
 
-    /// Creates a file that only its owner can access. Follows no symbolic link.
+    /// Creates a file that only its owner can access. Follows no symbolic link. Errors name the path that the file gets later.
     ///
     /// # Errors
     /// In use: the file exists. I/O, storage full.
-    pub(crate) fn create_private(path: &Path) -> Result<RedbStore> {
+    pub(crate) fn create_private(path: &Path, later: &Path) -> Result<Arc<RedbStore>> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        RedbStore::open_path(&options, path, new_file)
+        RedbStore::open_path(&options, path, later, new_file)
     }
 
     /// Opens the file at `path` for reads. The file stays unchanged.
     ///
     /// # Errors
     /// In use (by a writer), foreign file, damaged, I/O.
-    pub(crate) fn open_read_only(path: &Path) -> Result<RedbStore> {
-        RedbStore::open_path(File::options().read(true), path, DatabaseFile::read_only)
+    pub(crate) fn open_read_only(path: &Path) -> Result<Arc<RedbStore>> {
+        RedbStore::open_path(
+            File::options().read(true),
+            path,
+            path,
+            DatabaseFile::read_only,
+        )
     }
 
     fn open_path(
         options: &OpenOptions,
         path: &Path,
+        named: &Path,
         on_storage: fn(FileBackend, String) -> DatabaseFile,
-    ) -> Result<RedbStore> {
-        let name = path.display().to_string();
+    ) -> Result<Arc<RedbStore>> {
+        let name = named.display().to_string();
         let failure = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 let message = format!("{name} was created meanwhile; try again later");
@@ -136,28 +150,33 @@ impl RedbStore {
         };
         let file = options.open(path).map_err(failure)?;
         let opened = file.metadata().map_err(failure)?;
+        let absolute = fs::canonicalize(path).map_err(failure)?;
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
-        let mut store = RedbStore::open_file(on_storage(storage, name))?;
-        store.opened = Some(opened);
-        store.ensure_current(path)?;
+        let store = RedbStore::open_file(on_storage(storage, name))?;
+        *store.lock_named() = Some(NamedFile {
+            path: absolute,
+            metadata: opened,
+        });
+        store.ensure_current()?;
         Ok(store)
     }
 
-    /// Refuses a file that lost its name between the open and the lock: a compaction has replaced the file, and writes to the old
+    /// Refuses a file that has lost its path. Between the open and the lock, a compaction can replace the file, and writes to the old
     /// file would be lost.
     #[cfg(unix)]
-    pub(crate) fn ensure_current(&self, path: &Path) -> Result<()> {
+    pub(crate) fn ensure_current(&self) -> Result<()> {
         use std::os::unix::fs::MetadataExt;
 
-        let Some(opened) = &self.opened else {
+        let named = self.lock_named();
+        let Some(NamedFile { path, metadata }) = &*named else {
             return Ok(());
         };
         let name = self.file.name();
         let current = path.metadata();
         let current = current.map_err(|error| Error::io("cannot open", name, error))?;
-        if (current.dev(), current.ino()) == (opened.dev(), opened.ino()) {
+        if (current.dev(), current.ino()) == (metadata.dev(), metadata.ino()) {
             return Ok(());
         }
         let message = format!("{name} was replaced while it was opened; open it again");
@@ -166,15 +185,46 @@ impl RedbStore {
 
     /// Windows has no stable interface for the identity of a file.
     #[cfg(not(unix))]
-    pub(crate) fn ensure_current(&self, _path: &Path) -> Result<()> {
+    pub(crate) fn ensure_current(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Moves the file to `path`. Replaces a file with this path.
+    ///
+    /// # Errors
+    /// In use: the file has lost its old path. I/O.
+    pub(crate) fn rename(&self, path: &Path) -> Result<()> {
+        self.ensure_current()?;
+        let mut named = self.lock_named();
+        let Some(named) = &mut *named else {
+            return Ok(());
+        };
+        fs::rename(&named.path, path).map_err(|error| self.convert_io(error))?;
+        named.path = path.to_owned();
+        // Ignore an error: the metadata of the old path belong to the same file.
+        if let Ok(metadata) = fs::metadata(path) {
+            named.metadata = metadata;
+        }
+        Ok(())
+    }
+
+    /// The absolute path of the file; `None` for a storage that is no file.
+    pub(crate) fn path(&self) -> Option<PathBuf> {
+        self.lock_named().as_ref().map(|named| named.path.clone())
+    }
+
+    fn lock_named(&self) -> MutexGuard<'_, Option<NamedFile>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the file that `storage` represents, or creates it. A new file gets a log of `log_bytes`.
     ///
     /// # Errors
     /// See [`open`](RedbStore::open).
-    pub(crate) fn open_storage(storage: impl StorageBackend, log_bytes: u64) -> Result<RedbStore> {
+    pub(crate) fn open_storage(
+        storage: impl StorageBackend,
+        log_bytes: u64,
+    ) -> Result<Arc<RedbStore>> {
         RedbStore::open_file(DatabaseFile::new(storage, "the storage".into(), log_bytes))
     }
 
@@ -182,20 +232,20 @@ impl RedbStore {
     ///
     /// # Errors
     /// See [`open_read_only`](RedbStore::open_read_only).
-    pub(crate) fn open_storage_read_only(storage: impl StorageBackend) -> Result<RedbStore> {
+    pub(crate) fn open_storage_read_only(storage: impl StorageBackend) -> Result<Arc<RedbStore>> {
         RedbStore::open_file(DatabaseFile::read_only(storage, "the storage".into()))
     }
 
-    fn open_file(file: DatabaseFile) -> Result<RedbStore> {
+    fn open_file(file: DatabaseFile) -> Result<Arc<RedbStore>> {
         let file = Arc::new(file);
         let opened = OpenDatabase::open(&file)?;
         let is_new = file.catch_redb_panic(|| opened.is_new(&file))?;
-        let store = RedbStore {
+        let store = Arc::new(RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
-            opened: None,
-        };
+            named: Mutex::new(None),
+        });
         // The creation of a file has two commits. After a crash in between, the file has no format version.
         if store.is_read_only() && (is_new || store.format_version()?.is_none()) {
             return Err(store.file.empty_file_error());
@@ -209,7 +259,7 @@ impl RedbStore {
     }
 
     /// Returns the format version; `None` if the file has no version yet.
-    fn format_version(&self) -> Result<Option<u32>> {
+    fn format_version(self: &Arc<Self>) -> Result<Option<u32>> {
         read_format_version(self.snapshot()?.as_ref())
     }
 
@@ -223,7 +273,7 @@ impl RedbStore {
     }
 
     /// Derives from the format version whether values and pages have checksums.
-    fn detect_checksums(&self) -> Result<()> {
+    fn detect_checksums(self: &Arc<Self>) -> Result<()> {
         let Some(version) = self.format_version()? else {
             return Ok(());
         };
@@ -299,7 +349,7 @@ impl RedbStore {
     }
 
     /// Writes the changes. If the outcome is unknown, reopens the file to find out whether the commit was written.
-    fn write_and_recover(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+    fn write_and_recover(self: &Arc<Self>, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
         let error = match self.write_once(commit) {
             Err(CommitError::Unknown(error)) => error,
             known => return known,
@@ -319,7 +369,7 @@ impl RedbStore {
     ///
     /// # Errors
     /// Damaged, I/O.
-    pub(super) fn open_log(&self) -> Result<Option<(WriteAheadLog, Changes)>> {
+    pub(super) fn open_log(self: &Arc<Self>) -> Result<Option<(WriteAheadLog, Changes)>> {
         let stored = self.snapshot()?.get(&key::for_log_start())?;
         let is_known = self
             .format_version()?
@@ -360,7 +410,10 @@ impl RedbStore {
 
     /// Commits changes that may use the reserve. The disk counts as full until the reserve is complete again: other changes must
     /// leave the rest of the disk to the reserve.
-    pub(super) fn commit_from_reserve(&self, changes: &Changes) -> Result<(), CommitError> {
+    pub(super) fn commit_from_reserve(
+        self: &Arc<Self>,
+        changes: &Changes,
+    ) -> Result<(), CommitError> {
         self.is_full.store(true, Ordering::Release);
         let committed = self.commit(changes);
         let is_full = committed.is_err() || !self.file.fill_reserve();
@@ -394,14 +447,15 @@ impl RedbStore {
     }
 
     /// The length of the file in bytes.
-    pub(super) fn file_bytes(&self) -> Result<u64> {
+    pub(crate) fn file_bytes(&self) -> Result<u64> {
         let len = self.file.storage_len();
         len.map_err(|error| self.convert_io(error))
     }
 
     /// The permissions of the file when it was opened.
     pub(super) fn permissions(&self) -> Option<Permissions> {
-        self.opened.as_ref().map(Metadata::permissions)
+        let named = self.lock_named();
+        named.as_ref().map(|named| named.metadata.permissions())
     }
 
     /// Returns the error of an access to the log.
@@ -409,7 +463,7 @@ impl RedbStore {
         self.file.convert_io(error)
     }
 
-    fn commit_any(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+    fn commit_any(self: &Arc<Self>, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
         if self.is_read_only() {
             return Err(CommitError::Undone(Error::read_only()));
         }
@@ -464,8 +518,12 @@ impl RedbStore {
     }
 }
 
-impl Store for RedbStore {
-    fn snapshot(&self) -> Result<Arc<dyn Snapshot>> {
+impl RedbStore {
+    /// Returns the state after the last commit.
+    ///
+    /// # Errors
+    /// Closed, damaged, I/O.
+    pub(super) fn snapshot(self: &Arc<Self>) -> Result<Arc<dyn Snapshot>> {
         let opened = self.lock_open_database();
         let opened = opened.as_ref().ok_or_else(Error::closed)?;
         self.file.catch_redb_panic(|| {
@@ -478,7 +536,7 @@ impl Store for RedbStore {
                 .map_err(|error| self.file.convert_error(error))?;
             Ok(Arc::new(RedbSnapshot {
                 table: Arc::new(table),
-                file: Arc::clone(&self.file),
+                store: Arc::clone(self),
                 checks: ValueChecks {
                     have_checksums: opened.has_value_checksums,
                     verify_on_read: !self.file.has_page_checksums(),
@@ -487,17 +545,26 @@ impl Store for RedbStore {
         })
     }
 
-    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+    /// Writes the changes of a small commit, atomically and durably.
+    pub(super) fn commit(self: &Arc<Self>, changes: &Changes) -> Result<(), CommitError> {
         self.file.begin_commit(false);
         self.commit_any(&LargeCommit::of(changes))
     }
 
-    fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
+    /// Writes a large commit, atomically and durably.
+    pub(crate) fn commit_large(
+        self: &Arc<Self>,
+        commit: &LargeCommit<'_>,
+    ) -> Result<(), CommitError> {
         self.file.begin_commit(true);
         self.commit_any(commit)
     }
 
-    fn reopen(&self) -> Result<()> {
+    /// Opens the file again, in the state of the last commit that was written.
+    ///
+    /// # Errors
+    /// I/O, damaged, closed.
+    pub(super) fn reopen(&self) -> Result<()> {
         let mut opened = self
             .open_database
             .write()
@@ -522,7 +589,11 @@ impl Store for RedbStore {
         Ok(())
     }
 
-    fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
+    /// Refuses changes if the disk is known to be full.
+    ///
+    /// # Errors
+    /// Storage full.
+    pub(super) fn check_space(&self, changes: &Changes, base: &dyn Snapshot) -> Result<()> {
         if !self.is_full.load(Ordering::Acquire) || Self::frees_space(changes, base)? {
             return Ok(());
         }
@@ -535,7 +606,8 @@ impl Store for RedbStore {
         Ok(())
     }
 
-    fn close(&self) {
+    /// Closes the file. Later use of the store or its snapshots is an error.
+    pub(crate) fn close(&self) {
         let mut opened = self
             .open_database
             .write()
@@ -668,7 +740,7 @@ impl CommitWriter for TableWriter<'_> {
 /// A redb read transaction, which the table keeps alive.
 struct RedbSnapshot {
     table: Arc<ReadOnlyTable<&'static [u8], &'static [u8]>>,
-    file: Arc<DatabaseFile>,
+    store: Arc<RedbStore>,
     checks: ValueChecks,
 }
 
@@ -683,11 +755,11 @@ struct ValueChecks {
 
 impl Snapshot for RedbSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<StoredBytes>> {
-        self.file.catch_redb_panic(|| {
+        self.store.file.catch_redb_panic(|| {
             let value = self
                 .table
                 .get_owned(key)
-                .map_err(|error| self.file.convert_error(error))?;
+                .map_err(|error| self.store.file.convert_error(error))?;
             value
                 .map(|value| self.checks.read_value(key, value))
                 .transpose()
@@ -698,15 +770,15 @@ impl Snapshot for RedbSnapshot {
         if range.is_empty() {
             return Box::new(std::iter::empty());
         }
-        match self.file.catch_redb_panic(|| {
+        match self.store.file.catch_redb_panic(|| {
             self.table
                 .range_owned::<&[u8]>(range.as_bounds())
-                .map_err(|error| self.file.convert_error(error))
+                .map_err(|error| self.store.file.convert_error(error))
         }) {
             Ok(entries) => Box::new(RedbEntries {
                 entries: Some(entries),
                 direction,
-                file: Arc::clone(&self.file),
+                store: Arc::clone(&self.store),
                 checks: self.checks,
             }),
             Err(error) => Box::new(std::iter::once(Err(error))),
@@ -716,7 +788,7 @@ impl Snapshot for RedbSnapshot {
     fn verifying(&self) -> Option<Arc<dyn Snapshot>> {
         Some(Arc::new(RedbSnapshot {
             table: Arc::clone(&self.table),
-            file: Arc::clone(&self.file),
+            store: Arc::clone(&self.store),
             checks: ValueChecks {
                 verify_on_read: true,
                 ..self.checks
@@ -729,7 +801,7 @@ struct RedbEntries {
     /// `None` after an error.
     entries: Option<OwnedRange<&'static [u8], &'static [u8]>>,
     direction: Direction,
-    file: Arc<DatabaseFile>,
+    store: Arc<RedbStore>,
     checks: ValueChecks,
 }
 
@@ -738,14 +810,14 @@ impl Iterator for RedbEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         let entries = self.entries.as_mut()?;
-        let next = self.file.catch_redb_panic(|| {
+        let next = self.store.file.catch_redb_panic(|| {
             let next = match self.direction {
                 Direction::Ascending => entries.next(),
                 Direction::Descending => entries.next_back(),
             };
             let next = next
                 .transpose()
-                .map_err(|error| self.file.convert_error(error))?;
+                .map_err(|error| self.store.file.convert_error(error))?;
             let Some((key, value)) = next else {
                 return Ok(None);
             };

@@ -1,4 +1,4 @@
-//! The compaction of a closed file.
+//! The compaction of a file: closed, or open with readers and writers.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Database, Delete, Direction, ErrorKind, Index, run_briefly};
+use odm_engine::{Count, Database, Delete, Direction, ErrorKind, Find, Index, Watch, run_briefly};
 
 use crate::format::file_of_version;
 use crate::{all, opened_by_redb};
@@ -171,6 +171,8 @@ fn writers_between_compactions_lose_nothing() {
                 Ok(_) => compactions += 1,
                 Err(error) => assert!(error.is_in_use(), "{error}"),
             }
+            // The writers need a chance to open the file.
+            thread::sleep(Duration::from_millis(2));
         }
         is_over.store(true, Ordering::Relaxed);
         let acknowledged = writers.into_iter().map(|writer| writer.join().unwrap());
@@ -245,9 +247,166 @@ fn links_and_permissions_stay() {
         ),
     };
     Database::compact_file(&link).unwrap();
+    let database = Database::open(&link).unwrap();
+    database.compact().unwrap();
+    database
+        .backup(directory.path().join("backup.odm"))
+        .unwrap();
+    database.close();
+    let backup = directory.path().join("backup.odm");
+    assert_eq!(
+        backup.metadata().unwrap().permissions().mode() & 0o777,
+        0o600
+    );
     assert!(link.symlink_metadata().unwrap().is_symlink());
     let metadata = path.metadata().unwrap();
     assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
     assert_eq!((metadata.uid(), metadata.gid()), owner);
     assert_eq!(all(&Database::open(&path).unwrap(), "c").len(), 10);
+}
+
+fn delete_most(database: &Database) {
+    let delete = Delete {
+        filter: rawdoc! { "_id": { "$gte": 100 } },
+        multi: true,
+        ..Delete::default()
+    };
+    database.delete("c", &delete).unwrap();
+}
+
+/// Cursors, transactions and change streams from before a compaction continue after it.
+#[test]
+fn an_open_file_is_compacted_under_its_readers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = create(&path, 10_000);
+    let mut changes = database.watch(&Watch::default()).unwrap();
+    let mut cursor = database.find("c", &Find::default()).unwrap();
+    let first = cursor.next().unwrap().unwrap();
+    let transaction = database.begin().unwrap();
+    transaction
+        .insert("c", vec![document(19_000)])
+        .unwrap()
+        .into_result()
+        .unwrap();
+    delete_most(&database);
+
+    let report = database.compact().unwrap();
+    assert!(
+        report.bytes_after < report.bytes_before * 6 / 10,
+        "{report:?}"
+    );
+    assert_eq!(report.bytes_after, path.metadata().unwrap().len());
+    assert_eq!(Database::open(&path).unwrap_err().kind(), ErrorKind::InUse);
+    // The cursor and the transaction read the old state.
+    assert_eq!(first, document(0));
+    assert_eq!(cursor.count(), 9_999);
+    assert_eq!(transaction.count("c", &Count::default()).unwrap(), 10_001);
+    transaction.commit().unwrap();
+    insert(&database, 100..101);
+    let events = std::iter::from_fn(|| changes.try_next().unwrap());
+    assert_eq!(events.count(), 9_900 + 2);
+    // A copy of an open file is the file after a crash.
+    let crashed = directory.path().join("crashed.odm");
+    fs::copy(&path, &crashed).unwrap();
+    let again = database.compact().unwrap();
+    assert!(
+        again.bytes_before <= report.bytes_after + (1 << 20),
+        "{again:?}"
+    );
+    database.close();
+    for path in [&path, &crashed] {
+        let database = Database::open(path).unwrap();
+        database.validate().unwrap();
+        let expected = (0..101).chain([19_000]).map(document);
+        assert_eq!(all(&database, "c"), expected.collect::<Vec<_>>());
+    }
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+}
+
+/// Writers, large writes, builds of indexes and drops run beside compactions.
+#[test]
+fn writes_beside_compactions_are_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = create(&path, 3_000);
+    let is_over = AtomicBool::new(false);
+    let acknowledged: Vec<i32> = thread::scope(|scope| {
+        let writers: Vec<_> = (1..=3)
+            .map(|writer| {
+                let (database, is_over) = (&database, &is_over);
+                scope.spawn(move || {
+                    let ids =
+                        (writer * 1_000_000..).take_while(|_| !is_over.load(Ordering::Relaxed));
+                    ids.inspect(|id| insert(database, *id..id + 1))
+                        .collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let by_text = Index::new([("text", Direction::Descending)]);
+            for round in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                database
+                    .create_indexes("c", std::slice::from_ref(&by_text))
+                    .unwrap();
+                database.drop_index("c", "text_-1").unwrap();
+                let large = (0..5_000)
+                    .map(|id| rawdoc! { "_id": id, "round": round, "text": "x".repeat(1_000) });
+                database
+                    .insert("large", large.collect())
+                    .unwrap()
+                    .into_result()
+                    .unwrap();
+                database.drop_collection("large").unwrap();
+            }
+        });
+        let start = Instant::now();
+        let mut compactions = 0;
+        while start.elapsed() < Duration::from_secs(1) || compactions < 5 {
+            database.compact().unwrap();
+            compactions += 1;
+            thread::sleep(Duration::from_millis(10));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap())
+            .collect()
+    });
+    assert!(acknowledged.len() > 3);
+    database.validate().unwrap();
+    drop(database);
+    let database = Database::open(&path).unwrap();
+    database.validate().unwrap();
+    assert_eq!(all(&database, "c").len(), 3_000 + acknowledged.len());
+}
+
+#[test]
+fn only_a_writable_file_is_compacted() {
+    let kind = |database: &Database| database.compact().unwrap_err().kind();
+    assert_eq!(kind(&Database::memory()), ErrorKind::NotSupported);
+    let directory = tempfile::tempdir().unwrap();
+    let [path, moved] = ["data.odm", "moved.odm"].map(|name| directory.path().join(name));
+    create(&path, 10).close();
+    let database = Database::open_read_only(&path).unwrap();
+    assert_eq!(kind(&database), ErrorKind::ReadOnly);
+    database.close();
+    assert_eq!(kind(&database), ErrorKind::Closed);
+    let database = Database::open(&path).unwrap();
+    assert_eq!(
+        run_briefly(Duration::from_secs(1), || kind(&database)),
+        ErrorKind::WouldBlock
+    );
+    // Another file has the path now, and must stay.
+    fs::rename(&path, &moved).unwrap();
+    fs::write(&path, "precious").unwrap();
+    #[cfg(unix)]
+    assert_eq!(kind(&database), ErrorKind::InUse);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    insert(&database, 10..11);
+    database.close();
+    assert_eq!(all(&Database::open(&moved).unwrap(), "c").len(), 11);
 }
