@@ -298,6 +298,15 @@ pub trait Backend: Executor {
         Box::pin(async move { Err(Error::new(ErrorKind::Unsupported, message)) })
     }
 
+    /// Makes the file of the database shorter: gives the space of deleted documents back to the file system. Reads go on meanwhile, and
+    /// writes wait.
+    ///
+    /// Fails with kind [`Unsupported`](ErrorKind::Unsupported) if the database is not a file of this process.
+    fn compact(&self) -> BoxFuture<'_, Result<CompactionReport>> {
+        let message = "only a file of the embedded engine is compacted: use the command `compact` of a MongoDB server";
+        Box::pin(async move { Err(Error::new(ErrorKind::Unsupported, message)) })
+    }
+
     /// Returns the database of the embedded engine, to serve it to the clients of MongoDB. `None` if the database is not in this
     /// process.
     #[cfg(feature = "serve")]
@@ -387,6 +396,15 @@ pub trait ChangeCursor: Cursor {
     /// events advances only while a caller waits for the next batch. A token is valid for one backend, as long as the backend
     /// keeps the history after the token.
     fn resume_token(&self) -> RawDocumentBuf;
+}
+
+/// The lengths of a database file before and after a [compaction](crate::Database::compact).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionReport {
+    /// The length of the file before the compaction, in bytes.
+    pub bytes_before: u64,
+    /// The length of the file after the compaction, in bytes.
+    pub bytes_after: u64,
 }
 
 /// The optional features of a backend.

@@ -33,7 +33,8 @@ use transaction::OpenTransaction;
 use watch::EngineChangeCursor;
 
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
+    Executor,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, Collection, CollectionDefinition,
         CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
@@ -495,6 +496,18 @@ impl Backend for Engine {
         Box::pin(async move {
             let copied = blocking::run_interruptible(None, move || database.backup(path));
             copied.await?.map_err(error::from_engine)
+        })
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<CompactionReport>> {
+        let database = Arc::clone(&self.target);
+        Box::pin(async move {
+            let compacted = blocking::run_interruptible(None, move || database.compact());
+            let report = compacted.await?.map_err(error::from_engine)?;
+            Ok(CompactionReport {
+                bytes_before: report.bytes_before,
+                bytes_after: report.bytes_after,
+            })
         })
     }
 

@@ -10,8 +10,8 @@ use bson::{RawBson, RawDocumentBuf};
 use tracing::{Level, Span};
 
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Trial,
-    WeakBackend,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
+    Executor, Trial, WeakBackend,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, Collection, CollectionDefinition,
         CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
@@ -545,6 +545,10 @@ impl Backend for Observed<dyn Backend> {
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
         self.inner.backup(path)
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<CompactionReport>> {
+        self.inner.compact()
     }
 
     #[cfg(feature = "serve")]

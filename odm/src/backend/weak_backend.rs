@@ -9,7 +9,8 @@ use std::{
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor, Recorder,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
+    Executor, Recorder,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
         DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
@@ -213,6 +214,10 @@ impl Backend for WeakBackend {
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
         self.run_operation(move |backend| async move { backend.backup(path).await })
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<CompactionReport>> {
+        self.run_operation(|backend| async move { backend.compact().await })
     }
 
     fn close(&self) -> BoxFuture<'_, Result<()>> {

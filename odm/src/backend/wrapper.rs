@@ -5,7 +5,8 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 use bson::{RawBson, RawDocumentBuf};
 
 use super::{
-    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, Cursor, Executor,
+    Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
+    Executor,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
         DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
@@ -235,6 +236,10 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
 
     fn backup<'a>(&'a self, path: &'a Path) -> BoxFuture<'a, Result<()>> {
         self.inner().backup(path)
+    }
+
+    fn compact(&self) -> BoxFuture<'_, Result<CompactionReport>> {
+        self.inner().compact()
     }
 
     #[cfg(feature = "serve")]

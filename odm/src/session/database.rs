@@ -14,7 +14,7 @@ use crate::{
     Result,
     action::{Lengths, measure_lengths},
     backend::{
-        Backend,
+        Backend, CompactionReport,
         operation::{CountOperation, ReadOptions},
     },
     check::{Backfill, Repair, declared},
@@ -173,6 +173,48 @@ impl<S: Schema> Database<S> {
     /// - [`Unsupported`](crate::ErrorKind::Unsupported) on MongoDB: use `mongodump`.
     pub async fn backup(&self, path: impl AsRef<Path>) -> Result<()> {
         self.backend.backup(path.as_ref()).await
+    }
+
+    /// Makes the file of the embedded engine shorter: gives the space of deleted documents back to the file system.
+    ///
+    /// A file grows, and reuses the space of deleted documents, but never becomes shorter by itself. A compaction writes the content to a
+    /// new file, which then replaces the old file in one step. The disk needs room for both. Reads go on meanwhile. Writes wait, about as
+    /// long as a [backup](Self::backup) takes. A crash leaves the old file or the new file.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Serialize, Deserialize, Document)]
+    /// # #[document(collection = "parts")]
+    /// # struct Part { #[serde(rename = "_id")] id: i64 }
+    /// # #[derive(Schema)] #[schema(models(Part))] struct Shop;
+    /// # type Db = odm::Database<Shop>;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("odm-compact-{}.odm", std::process::id()));
+    /// let db = Db::open(format!("odm:{}", path.display())).await?;
+    /// db.insert_many((0..2_000).map(|id| Part { id })).await?;
+    /// db.find::<Part>().filter(|p| p.id().gte(10)).delete().await?;
+    ///
+    /// let report = db.compact().await?;
+    /// assert!(report.bytes_after <= report.bytes_before);
+    /// # db.close().await?;
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// - [`Unsupported`](crate::ErrorKind::Unsupported) on MongoDB, and for a database in memory.
+    /// - [`Io`](crate::ErrorKind::Io) if the file system fails. After a failure at the very end, the file is the short file, and the next
+    ///   write first makes the replacement durable.
+    /// - [`StorageFull`](crate::ErrorKind::StorageFull) if the new file does not fit.
+    /// - [`InUse`](crate::ErrorKind::InUse) if a different file has the path by now.
+    pub async fn compact(&self) -> Result<CompactionReport> {
+        self.backend.compact().await
     }
 
     /// Synchronizes the declared indexes with the database: creates missing indexes, reports differences, and drops indexes only

@@ -41,6 +41,7 @@ macro_rules! for_every_test {
                 ]
                 collection: [
                     a_backup_has_all_collections,
+                    a_compaction_keeps_all_documents,
                     an_invalid_name_is_rejected,
                     a_snapshot_outlives_a_drop,
                     created_listed_and_dropped,
