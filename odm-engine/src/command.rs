@@ -4,6 +4,7 @@
 //! state.
 
 pub(crate) mod aggregate;
+mod aggregate_output;
 pub(crate) mod bulk_write;
 pub(crate) mod collections;
 pub(crate) mod count;
@@ -39,6 +40,7 @@ use bson::{RawBson, RawDocument};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, Result};
+use crate::overlay::WriteOverlay;
 use crate::plan::{IndexHint, parse_natural};
 use crate::sort::Sort;
 use crate::store::StoreView;
@@ -48,6 +50,16 @@ use crate::store::StoreView;
 pub(crate) struct ReadState<'a> {
     pub(crate) view: &'a StoreView,
     pub(crate) catalog: &'a Catalog,
+}
+
+impl<'a> ReadState<'a> {
+    /// Returns the state of a write with all its changes so far.
+    fn of_overlay(overlay: &'a WriteOverlay) -> ReadState<'a> {
+        ReadState {
+            view: overlay.view(),
+            catalog: overlay.catalog(),
+        }
+    }
 }
 
 /// Parses the order and the hint of a command.

@@ -105,13 +105,40 @@ impl Session {
 
     /// Runs an aggregation pipeline. A collection that does not exist is empty.
     ///
+    /// A pipeline whose last stage is `$out` or `$merge` writes its documents into a collection, and returns an empty cursor. `$out`
+    /// replaces the content of the collection and keeps its indexes. Both stages are one durable, atomic write: after an error,
+    /// nothing has changed. They see the state before the write. A transaction cannot have them.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Aggregate, Database, Find};
+    ///
+    /// let database = Database::memory();
+    /// let orders = [("Ada", 3), ("Bob", 4), ("Ada", 5)];
+    /// let orders = orders.map(|(buyer, total)| rawdoc! { "buyer": buyer, "total": total });
+    /// database.insert("orders", orders.to_vec())?.into_result()?;
+    /// let pipeline = vec![
+    ///     rawdoc! { "$group": { "_id": "$buyer", "spent": { "$sum": "$total" } } },
+    ///     rawdoc! { "$merge": { "into": "buyers", "whenMatched": "replace" } },
+    /// ];
+    /// database.aggregate("orders", &Aggregate { pipeline, ..Aggregate::default() })?;
+    /// let ada = Find { filter: rawdoc! { "_id": "Ada" }, ..Find::default() };
+    /// let found: Vec<_> = database.find("buyers", &ada)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [rawdoc! { "_id": "Ada", "spent": 8 }]);
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
     /// The cursor shows the current state. In a transaction, the cursor stays readable after the transaction ends. An error of
     /// the cursor before that aborts the transaction.
     ///
     /// # Errors
     /// A pipeline that is not valid or not supported; documents that do not fit its expressions; a stage that needs too much
-    /// memory; I/O.
+    /// memory; I/O. With `$out` or `$merge` also the errors of a write.
     pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
+        if aggregate.is_write() {
+            self.run_output(collection, aggregate)?;
+            return Ok(Cursor::new(std::iter::empty()));
+        }
         let cursor =
             self.read(|reading| aggregate::run_aggregate(reading, collection, aggregate))?;
         Ok(self.abort_on_error(cursor))
@@ -348,6 +375,21 @@ impl Session {
             state.abort(&self.committer);
         }
         result
+    }
+
+    fn run_output(&self, collection: &str, aggregate: &Aggregate) -> Result<()> {
+        if self.transaction.is_some() {
+            return self.write(|_| {
+                let message = "$out and $merge cannot be used in a transaction";
+                Err(Error::with_server_code(
+                    code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    message,
+                ))
+            });
+        }
+        // `$out` drops the data that the collection had before.
+        self.committer
+            .drop_data(|overlay| aggregate::run_output(overlay, collection, aggregate))
     }
 
     fn insert_all(

@@ -32,6 +32,7 @@ mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod list_local_sessions;
 mod logout;
 mod ping;
 mod refresh_sessions;

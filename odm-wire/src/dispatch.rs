@@ -93,12 +93,8 @@ async fn execute_command(
         let message = format!("command {} requires authentication", command.name);
         return Err(CommandError::new(code::UNAUTHORIZED, message));
     }
-    if command.access == Access::Write && !server.allows_writes {
-        let message = format!(
-            "`{}` is refused: the server is read-only. Start the server with `--write`, or with `allow_writes`",
-            command.name
-        );
-        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
+    if command.access == Access::Write {
+        server.ensure_allows_writes(command.name)?;
     }
     let run = match command.run {
         Run::Inline(run) => {
@@ -276,17 +272,14 @@ impl BlockingOperation {
 
     fn run_in(self, transaction: Option<Arc<Transaction>>) -> Result<RawDocumentBuf> {
         let is_write = self.command.access == Access::Write;
-        let concern = self.options.write_concern.clone();
-        let in_transaction = transaction.is_some();
         let operation = Operation {
             server: self.server,
             options: self.options,
             transaction,
         };
         let mut reply = (self.run)(&operation, self.arguments)?;
-        if is_write && !in_transaction {
-            sync_if_journaled(operation.database(), &concern)?;
-            append_write_concern_error(&mut reply, &concern);
+        if is_write && !operation.is_in_transaction() {
+            operation.acknowledge_write(&mut reply)?;
         }
         Ok(reply)
     }
@@ -337,6 +330,17 @@ impl Operation {
 
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.transaction.is_some()
+    }
+
+    /// Waits until a write is as durable as the client asks for, and adds an error if the server cannot do that.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn acknowledge_write(&self, reply: &mut RawDocumentBuf) -> Result<()> {
+        let concern = &self.options.write_concern;
+        sync_if_journaled(self.database(), concern)?;
+        append_write_concern_error(reply, concern);
+        Ok(())
     }
 
     /// The number of the transaction, if the command is in a transaction.

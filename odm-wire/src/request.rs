@@ -34,6 +34,8 @@ pub(crate) struct RequestOptions {
     pub(crate) number: OperationNumber,
     pub(crate) max_time: Option<Duration>,
     pub(crate) write_concern: WriteConcern,
+    /// Whether the read concern is `linearizable`, which a write cannot have.
+    pub(crate) is_linearizable: bool,
 }
 
 /// The number of a write or of a transaction in its session.
@@ -75,13 +77,14 @@ impl RequestOptions {
             None => None,
         };
         let number = parse_number(arguments, session)?;
-        check_read_concern(arguments, number)?;
+        let read_concern = take_read_concern(arguments, number)?;
         Ok(RequestOptions {
             database,
             session,
             number,
             max_time: parse_max_time(arguments)?,
             write_concern: parse_write_concern(arguments)?,
+            is_linearizable: read_concern.as_deref() == Some("linearizable"),
         })
     }
 }
@@ -132,11 +135,11 @@ fn parse_number(arguments: &mut Arguments, session: Option<SessionId>) -> Result
     }
 }
 
-/// Checks a read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
+/// Takes the level of the read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
 /// one: outside of a transaction, `snapshot` means that later reads of the session see the same state.
-fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<()> {
+fn take_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<Option<String>> {
     let Some(concern) = arguments.document("readConcern")? else {
-        return Ok(());
+        return Ok(None);
     };
     let mut concern = Arguments::nested("readConcern", &concern)?;
     let level = concern.text("level")?;
@@ -152,7 +155,8 @@ fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Res
         return Err(CommandError::not_supported(message));
     }
     concern.accept(&["afterClusterTime", "provenance"]);
-    concern.finish()
+    concern.finish()?;
+    Ok(level)
 }
 
 fn parse_max_time(arguments: &mut Arguments) -> Result<Option<Duration>> {

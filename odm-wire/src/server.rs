@@ -15,6 +15,7 @@ use tokio::time::{self, MissedTickBehavior};
 
 use crate::connection;
 use crate::cursor::Cursors;
+use crate::error::{CommandError, code};
 use crate::namespace::Namespaces;
 use crate::scram::Credentials;
 use crate::session::Sessions;
@@ -282,6 +283,20 @@ impl ServerState {
     /// Returns the id of the next reply.
     pub(crate) fn next_reply_id(&self) -> i32 {
         self.next_reply.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Refuses a write on a read-only server.
+    ///
+    /// # Errors
+    /// The server is read-only.
+    pub(crate) fn ensure_allows_writes(&self, operation: &str) -> Result<(), CommandError> {
+        if self.allows_writes {
+            return Ok(());
+        }
+        let message = format!(
+            "`{operation}` is refused: the server is read-only. Start the server with `--write`, or with `allow_writes`"
+        );
+        Err(CommandError::new(code::ILLEGAL_OPERATION, message))
     }
 
     /// Closes unused cursors, ends unused sessions, and aborts old transactions.

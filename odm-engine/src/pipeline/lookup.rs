@@ -94,7 +94,7 @@ pub(super) fn parse_lookup(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     }
     let context = PipelineContext {
         environment: Arc::new(inner),
-        ..call.context.nested_context()?
+        ..call.context.nested_context("$lookup")?
     };
     let stages = arguments.stages.unwrap_or_default();
     // Report a malformed pipeline before the first document.

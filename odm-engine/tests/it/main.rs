@@ -22,6 +22,7 @@ mod indexes;
 mod interrupts;
 mod limits;
 mod model;
+mod output;
 mod planner;
 mod read_only;
 mod recorded;

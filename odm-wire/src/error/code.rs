@@ -5,6 +5,7 @@ use std::borrow::Cow;
 pub(crate) const INTERNAL_ERROR: i32 = 1;
 pub(crate) const BAD_VALUE: i32 = 2;
 pub(crate) const FAILED_TO_PARSE: i32 = 9;
+pub(crate) const UNSUPPORTED_FORMAT: i32 = 12;
 pub(crate) const UNAUTHORIZED: i32 = 13;
 pub(crate) const TYPE_MISMATCH: i32 = 14;
 pub(crate) const INVALID_LENGTH: i32 = 16;
@@ -46,6 +47,7 @@ const NAMES: &[(i32, &str)] = &[
     (2, "BadValue"),
     (8, "UnknownError"),
     (9, "FailedToParse"),
+    (12, "UnsupportedFormat"),
     (13, "Unauthorized"),
     (14, "TypeMismatch"),
     (15, "Overflow"),
