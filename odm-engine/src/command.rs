@@ -27,6 +27,7 @@ pub use aggregate::Aggregate;
 pub use bulk_write::{CollectionWrite, WriteOperation, WriteReport};
 pub use count::Count;
 pub use delete::{Delete, DeleteReport};
+pub use distinct::Distinct;
 pub use explain::{Explain, ExplainStage};
 pub use find::Find;
 pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
@@ -39,6 +40,7 @@ pub use update::{Update, UpdateReport};
 use bson::{RawBson, RawDocument};
 
 use crate::catalog::Catalog;
+use crate::collation::ValueOrder;
 use crate::error::{Error, Result};
 use crate::overlay::WriteOverlay;
 use crate::plan::{IndexHint, parse_natural};
@@ -66,13 +68,14 @@ impl<'a> ReadState<'a> {
 fn parse_order(
     sort: Option<&RawDocument>,
     hint: Option<&RawBson>,
+    order: &ValueOrder,
 ) -> Result<(Option<Sort>, Option<IndexHint>)> {
     let hint = parse_hint(hint)?;
     let Some(sort) = sort else {
         return Ok((None, hint));
     };
     let Some(direction) = parse_natural(sort, "sort")? else {
-        let sort = Sort::parse(sort)?;
+        let sort = Sort::parse(sort, order)?;
         return Ok((Some(sort).filter(|sort| !sort.is_empty()), hint));
     };
     // A natural order requires a collection scan, so it excludes every different hint.

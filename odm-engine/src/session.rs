@@ -7,10 +7,10 @@ use crate::brief;
 use crate::catalog::Catalog;
 use crate::change::ChangeEvent;
 use crate::command::{
-    Aggregate, CollectionWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
-    FindAndModifyReport, FindEach, InsertReport, ReadState, Update, UpdateReport, WriteReport,
-    aggregate, bulk_write, collections, count, delete, distinct, explain, find, find_and_modify,
-    find_each, insert, update,
+    Aggregate, CollectionWrite, Count, Delete, DeleteReport, Distinct, Explain, Find,
+    FindAndModify, FindAndModifyReport, FindEach, InsertReport, ReadState, Update, UpdateReport,
+    WriteReport, aggregate, bulk_write, collections, count, delete, distinct, explain, find,
+    find_and_modify, find_each, insert, update,
 };
 use crate::commit::{CommitUrgency, Committer, DatabaseState, LogState, TransactionId};
 use crate::cursor::Cursor;
@@ -185,7 +185,38 @@ impl Session {
         path: &str,
         filter: &RawDocument,
     ) -> Result<Vec<RawBson>> {
-        self.read(|reading| distinct::run_distinct(reading, collection, path, filter))
+        let distinct = Distinct {
+            path: path.to_owned(),
+            filter: filter.to_owned(),
+            collation: None,
+        };
+        self.distinct_values(collection, &distinct)
+    }
+
+    /// Returns distinct values as [`distinct`](Session::distinct) does, also with a collation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "collation")] {
+    /// use bson::rawdoc;
+    /// use odm_engine::{Collation, Database, Distinct};
+    ///
+    /// let database = Database::memory();
+    /// let cities = ["Oslo", "Bergen", "OSLO"].map(|city| rawdoc! { "city": city });
+    /// database.insert("people", cities.to_vec())?.into_result()?;
+    /// let distinct = Distinct {
+    ///     path: "city".into(),
+    ///     collation: Collation::from_document(&rawdoc! { "locale": "nb", "strength": 2 })?,
+    ///     ..Distinct::default()
+    /// };
+    /// assert_eq!(database.distinct_values("people", &distinct)?, ["Bergen".into(), "Oslo".into()]);
+    /// # }
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`count`](Session::count).
+    pub fn distinct_values(&self, collection: &str, distinct: &Distinct) -> Result<Vec<RawBson>> {
+        self.read(|reading| distinct::run_distinct(reading, collection, distinct))
     }
 
     /// Inserts documents in order, in one durable commit.

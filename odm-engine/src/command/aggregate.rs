@@ -6,6 +6,7 @@ use super::aggregate_output::{merge_documents, replace_content};
 use super::matches::MatchIterator;
 use super::{ReadState, parse_hint, variables};
 use crate::catalog::Catalog;
+use crate::collation::Collation;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::overlay::WriteOverlay;
@@ -25,6 +26,9 @@ pub struct Aggregate {
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 impl Aggregate {
@@ -57,7 +61,7 @@ pub(crate) fn run_output(
     match output {
         Some(PipelineOutput::Out(out)) => replace_content(overlay, &out.collection, documents),
         Some(PipelineOutput::Merge(merge)) => {
-            merge_documents(overlay, &merge, &aggregate.variables, documents)
+            merge_documents(overlay, &merge, aggregate, documents)
         }
         None => Ok(()),
     }
@@ -68,7 +72,8 @@ fn run_pipeline(
     name: &str,
     aggregate: &Aggregate,
 ) -> Result<(DocumentIterator, Option<PipelineOutput>)> {
-    let environment = variables::parse_environment(&aggregate.variables)?;
+    let environment =
+        variables::parse_environment(&aggregate.variables, aggregate.collation.as_ref())?;
     let stages = aggregate.pipeline.iter().map(|stage| &**stage);
     let mut pipeline = Pipeline::parse(stages, &environment)?;
     let output = pipeline.take_output();

@@ -3,10 +3,12 @@
 use bson::oid::ObjectId;
 use bson::{RawDocument, RawDocumentBuf};
 
+use super::aggregate::Aggregate;
 use super::count::{self, Count};
 use super::update::{self, Update};
 use super::{ReadState, insert};
 use crate::catalog::{Collection, check_name};
+use crate::collation::Collation;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::ID_INDEX;
@@ -32,15 +34,15 @@ pub(super) fn replace_content(
     Ok(())
 }
 
-/// Writes each document into a collection that may have a matching document. `variables` are the variables of the command.
+/// Writes each document into a collection that may have a matching document. `aggregate` is the command.
 pub(super) fn merge_documents(
     overlay: &mut WriteOverlay,
     merge: &Merge,
-    variables: &RawDocument,
+    aggregate: &Aggregate,
     documents: DocumentIterator,
 ) -> Result<()> {
     check_name(&merge.collection)?;
-    ensure_unique(overlay, merge)?;
+    ensure_unique(overlay, merge, aggregate.collation.as_ref())?;
     let has_id = merge.on.iter().any(|path| path.as_str() == "_id");
     for new in documents {
         interrupt::check()?;
@@ -48,7 +50,7 @@ pub(super) fn merge_documents(
         if has_id && value::get(&new, "_id").is_none() {
             new = with_new_id(&new);
         }
-        merge_document(overlay, merge, variables, &new)?;
+        merge_document(overlay, merge, aggregate, &new)?;
     }
     Ok(())
 }
@@ -56,7 +58,7 @@ pub(super) fn merge_documents(
 fn merge_document(
     overlay: &mut WriteOverlay,
     merge: &Merge,
-    variables: &RawDocument,
+    aggregate: &Aggregate,
     new: &RawDocument,
 ) -> Result<()> {
     let filter = merge.matching_filter(new)?;
@@ -65,7 +67,8 @@ fn merge_document(
             let command = Update {
                 filter,
                 pipeline: Some(stages),
-                variables: merge.update_variables(new, variables)?,
+                variables: merge.update_variables(new, &aggregate.variables)?,
+                collation: aggregate.collation.clone(),
                 ..Update::default()
             };
             update::run_update(overlay, &merge.collection, &command)?.matched > 0
@@ -76,6 +79,7 @@ fn merge_document(
             let count = Count {
                 filter,
                 limit: Some(1),
+                collation: aggregate.collation.clone(),
                 ..Count::default()
             };
             count::run_count(ReadState::of_overlay(overlay), &merge.collection, &count)? > 0
@@ -105,11 +109,15 @@ fn merge_document(
 ///
 /// # Errors
 /// No unique index has exactly the fields of `on`.
-fn ensure_unique(overlay: &WriteOverlay, merge: &Merge) -> Result<()> {
+fn ensure_unique(
+    overlay: &WriteOverlay,
+    merge: &Merge,
+    collation: Option<&Collation>,
+) -> Result<()> {
     let collection = overlay.collection(&merge.collection);
     let is_id = matches!(merge.on.as_slice(), [path] if path.as_str() == "_id");
-    let is_unique =
-        is_id || collection.is_some_and(|collection| has_unique_index(&collection, &merge.on));
+    let is_unique = is_id
+        || collection.is_some_and(|collection| has_unique_index(&collection, &merge.on, collation));
     if is_unique {
         return Ok(());
     }
@@ -122,7 +130,7 @@ fn ensure_unique(overlay: &WriteOverlay, merge: &Merge) -> Result<()> {
     Err(Error::with_server_code(51183, message))
 }
 
-fn has_unique_index(collection: &Collection, on: &[Path]) -> bool {
+fn has_unique_index(collection: &Collection, on: &[Path], collation: Option<&Collation>) -> bool {
     let indexes = collection
         .indexes
         .iter()
@@ -131,7 +139,7 @@ fn has_unique_index(collection: &Collection, on: &[Path]) -> bool {
     indexes.any(|index| {
         index.unique
             && index.partial.is_none()
-            && index.collation.is_none()
+            && index.collation.as_ref() == collation
             && index.keys.len() == on.len()
             && on
                 .iter()

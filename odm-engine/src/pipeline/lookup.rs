@@ -219,7 +219,11 @@ impl LookupStage {
         let mut pipeline = self.pipeline_for(document)?;
         if let Some(equality) = &self.equality {
             let values = equality.lookup_values(document);
-            pipeline.prepend_filter(Filter::equal_to_any(&equality.foreign, &values)?);
+            pipeline.prepend_filter(Filter::equal_to_any(
+                &equality.foreign,
+                &values,
+                self.context.environment.order(),
+            )?);
         }
         let documents = match &self.collection {
             Some(collection) => source.run_pipeline(collection, pipeline)?,

@@ -227,7 +227,7 @@ mod tests {
             }
             let mut update = RawDocumentBuf::new();
             crate::document::append_field(&mut update, operator, &*operands);
-            if ParsedUpdate::parse(&update, &[]).is_ok() {
+            if ParsedUpdate::parse(&update, &[], ValueOrder::SIMPLE).is_ok() {
                 assert_same_in_both_ways(&document, &update);
             }
         }

@@ -155,7 +155,6 @@ impl AggregateCommand {
             },
             None => return Err(arguments.missing("aggregate")),
         };
-        arguments.collation()?;
         // A stage that needs too much memory fails, and collections have no validators.
         arguments.accept(&[
             "allowDiskUse",
@@ -190,6 +189,7 @@ impl AggregateCommand {
                 pipeline,
                 variables: arguments.document("let")?.unwrap_or_default(),
                 hint: arguments.hint()?,
+                collation: arguments.collation()?,
             },
             batch_documents,
             explains,

@@ -112,6 +112,7 @@ const NAMES: &[(i32, &str)] = &[
     (10334, "BSONObjectTooLarge"),
     (11000, "DuplicateKey"),
     (11601, "Interrupted"),
+    (13113, "MergeStageNoMatchingDocument"),
     (13388, "StaleConfig"),
     (14031, "OutOfDiskSpace"),
 ];

@@ -35,6 +35,10 @@ impl RetainFields for Document {
         for name in SERVER_FIELDS {
             self.remove(name);
         }
+        // The server repeats the write concern here.
+        if let Ok(error) = self.get_document_mut("writeConcernError") {
+            error.remove("errInfo");
+        }
         if let Ok(errors) = self.get_array_mut("writeErrors") {
             for error in errors {
                 if let Bson::Document(error) = error {
