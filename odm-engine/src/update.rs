@@ -313,7 +313,8 @@ pub(super) mod tests {
     #[test]
     fn updates_without_effect_return_none() {
         let filter = Filter::parse(&rawdoc! {}).unwrap();
-        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
+        let update =
+            ParsedUpdate::parse(&rawdoc! { "$set": { "a": 1 } }, &[], ValueOrder::SIMPLE).unwrap();
         assert!(
             update
                 .apply(&rawdoc! { "a": 1 }, &filter)
@@ -483,7 +484,9 @@ pub(super) mod tests {
     #[test]
     fn an_upsert_keeps_the_type_of_the_id_that_the_filter_has() {
         let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
-        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[]).unwrap();
+        let update =
+            ParsedUpdate::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[], ValueOrder::SIMPLE)
+                .unwrap();
         assert_eq!(
             update.upserted_document(&filter).unwrap_err().code(),
             Some(66)

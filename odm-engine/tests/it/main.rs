@@ -5,6 +5,8 @@ mod backup;
 mod changes;
 mod closing;
 #[cfg(feature = "collation")]
+mod collated_operations;
+#[cfg(feature = "collation")]
 mod collation;
 mod collections;
 mod compaction;

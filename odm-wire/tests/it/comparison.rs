@@ -263,14 +263,19 @@ fn session(name: &str) -> Vec<Document> {
 
 #[tokio::test]
 async fn replies_and_errors_are_those_of_a_real_server() {
+    let name = format!("odm_wire_{}", std::process::id());
+    compare_servers(&name, session(&name)).await;
+}
+
+/// Runs commands on both servers, and compares the replies.
+pub(crate) async fn compare_servers(name: &str, commands: Vec<Document>) {
     let real = odm_mongod::replica_set().await;
     let real = Client::with_uri_str(real.fresh_url()).await.unwrap();
     let server = TestServer::writable().await;
     let ours = server.client().await;
-    let name = format!("odm_wire_{}", std::process::id());
-    let (real, ours) = (real.database(&name), ours.database(&name));
+    let (real, ours) = (real.database(name), ours.database(name));
     let mut differences = Vec::new();
-    for command in session(&name) {
+    for command in commands {
         let (expected, actual) = (run(&real, &command).await, run(&ours, &command).await);
         if !is_same(&expected.clone().into(), &actual.clone().into()) {
             differences.push(format!(
