@@ -92,10 +92,7 @@ async fn errors_have_the_codes_and_keys_of_mongodb() {
         (doc! { "find": "c", "filter": [] }, 14),
         (doc! { "find": "$c" }, 73),
         (doc! { "find": "c", "collation": { "locale": "haw" } }, 115),
-        (
-            doc! { "create": "d", "collation": { "locale": "de" } },
-            115,
-        ),
+        (doc! { "create": "d", "collation": { "locale": "de" } }, 115),
         (
             doc! { "aggregate": "c", "pipeline": [{ "$frob": 1 }], "cursor": {} },
             40324,
