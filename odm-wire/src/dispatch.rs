@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Binary, RawDocumentBuf, raw::cstr, rawdoc, spec::BinarySubtype};
+use bson::raw::{CStr, cstr};
+use bson::spec::BinarySubtype;
+use bson::{Binary, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 use odm_engine::{Database, Durability, Interrupt, Session, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task;
@@ -15,7 +17,7 @@ use crate::connection::ConnectionState;
 use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
 use crate::message::{MAX_MESSAGE_BYTES, Message, ReplyFormat};
 use crate::namespace::Namespace;
-use crate::request::{OperationNumber, RequestOptions, WriteConcern};
+use crate::request::{OperationNumber, ReadConcern, RequestOptions, WriteConcern};
 use crate::server::ServerState;
 use crate::session::SessionGuard;
 
@@ -219,11 +221,11 @@ struct BlockingOperation {
 impl BlockingOperation {
     fn run(mut self) -> Result<RawDocumentBuf> {
         let Some(mut session) = self.session.take() else {
-            return self.run_in(None);
+            return self.run_alone();
         };
         let server = Arc::clone(&self.server);
         match self.options.number {
-            OperationNumber::None => self.run_in(None),
+            OperationNumber::None => self.run_alone(),
             OperationNumber::RetryableWrite(number) => {
                 if let Some(reply) = session.begin_write(number)? {
                     return Ok(reply);
@@ -270,6 +272,23 @@ impl BlockingOperation {
         }
     }
 
+    /// Runs a command outside of a transaction.
+    fn run_alone(self) -> Result<RawDocumentBuf> {
+        let ReadConcern::Snapshot(time) = self.options.read_concern else {
+            return self.run_in(None);
+        };
+        if !self.command.reads_snapshots {
+            let message = format!(
+                "Command {} does not support the read concern `snapshot`",
+                self.command.name
+            );
+            return Err(CommandError::new(code::INVALID_OPTIONS, message));
+        }
+        let server = Arc::clone(&self.server);
+        let (time, state) = server.snapshots.open(time, &server.database)?;
+        with_snapshot_time(&self.run_in(Some(state))?, time)
+    }
+
     fn run_in(self, transaction: Option<Arc<Transaction>>) -> Result<RawDocumentBuf> {
         let is_write = self.command.access == Access::Write;
         let operation = Operation {
@@ -283,6 +302,28 @@ impl BlockingOperation {
         }
         Ok(reply)
     }
+}
+
+/// Adds the time of the snapshot to the reply, or to its cursor.
+fn with_snapshot_time(reply: &RawDocument, time: Timestamp) -> Result<RawDocumentBuf> {
+    const NAME: &CStr = cstr!("atClusterTime");
+    let mut output = RawDocumentBuf::new();
+    let mut has_cursor = false;
+    for element in reply {
+        match element? {
+            (name, RawBsonRef::Document(cursor)) if name.as_str() == "cursor" => {
+                let mut cursor = cursor.to_owned();
+                cursor.append(NAME, time);
+                output.append(name, cursor);
+                has_cursor = true;
+            }
+            (name, value) => output.append(name, value),
+        }
+    }
+    if !has_cursor {
+        output.append(NAME, time);
+    }
+    Ok(output)
 }
 
 /// Adds the label for errors after which the client runs the transaction again.

@@ -12,8 +12,11 @@ use crate::dispatch::Operation;
 use crate::documents::{self, NO_COLLECTION};
 use crate::error::{CommandError, Result, code};
 use crate::pipeline;
+use crate::request::ReadConcern;
 
-pub(super) const COMMAND: Command = Command::read("aggregate", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("aggregate", run)
+    .in_transaction()
+    .with_snapshots();
 
 /// A parsed `aggregate`.
 pub(super) struct AggregateCommand {
@@ -49,9 +52,16 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 
 /// Checks that the server and the arguments of every command allow `$out` and `$merge`.
 fn ensure_may_write(operation: &Operation) -> Result<()> {
-    if operation.options.is_linearizable {
-        let message = "$out and $merge cannot be used with a 'linearizable' read concern level";
-        return Err(CommandError::new(code::INVALID_OPTIONS, message));
+    match operation.options.read_concern {
+        ReadConcern::Current => {}
+        ReadConcern::Linearizable => {
+            let message = "$out and $merge cannot be used with a 'linearizable' read concern level";
+            return Err(CommandError::new(code::INVALID_OPTIONS, message));
+        }
+        ReadConcern::Snapshot(_) => {
+            let message = "$out and $merge with the read concern `snapshot` are not supported";
+            return Err(CommandError::not_supported(message));
+        }
     }
     operation
         .server

@@ -8,7 +8,9 @@ use crate::arguments::Arguments;
 use crate::dispatch::Operation;
 use crate::error::{CommandError, Result};
 
-pub(super) const COMMAND: Command = Command::read("distinct", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("distinct", run)
+    .in_transaction()
+    .with_snapshots();
 
 /// The maximum size of all values, as on MongoDB.
 const MAX_VALUES_BYTES: usize = 16 << 20;

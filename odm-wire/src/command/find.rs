@@ -9,7 +9,7 @@ use crate::cursor::{CursorSource, OpenCursor};
 use crate::dispatch::Operation;
 use crate::error::{CommandError, Result, code};
 
-pub(super) const COMMAND: Command = Command::read("find", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("find", run).in_transaction().with_snapshots();
 
 /// A parsed `find`.
 pub(super) struct FindCommand {

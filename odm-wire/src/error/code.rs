@@ -32,6 +32,7 @@ pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
 pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
 pub(crate) const TRANSACTION_COMMITTED: i32 = 256;
 pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
+pub(crate) const SNAPSHOT_TOO_OLD: i32 = 239;
 pub(crate) const CHANGE_STREAM_FATAL_ERROR: i32 = 280;
 pub(crate) const MECHANISM_UNAVAILABLE: i32 = 334;
 pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
@@ -98,6 +99,7 @@ const NAMES: &[(i32, &str)] = &[
     (225, "TransactionTooOld"),
     (232, "MaxSubPipelineDepthExceeded"),
     (238, "NotImplemented"),
+    (239, "SnapshotTooOld"),
     (241, "ConversionFailure"),
     (251, "NoSuchTransaction"),
     (256, "TransactionCommitted"),
