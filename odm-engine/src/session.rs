@@ -105,7 +105,7 @@ impl Session {
 
     /// Runs an aggregation pipeline. A collection that does not exist is empty.
     ///
-    /// A pipeline whose last stage is `$out` or `$merge` writes its documents into a collection, and returns an empty cursor. `$out`
+    /// A pipeline that ends with `$out` or `$merge` writes its documents into a collection, and returns an empty cursor. `$out`
     /// replaces the content of the collection and keeps its indexes. Both stages are one durable, atomic write: after an error,
     /// nothing has changed. They see the state before the write. A transaction cannot have them.
     ///
