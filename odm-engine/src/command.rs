@@ -4,6 +4,7 @@
 //! state.
 
 pub(crate) mod aggregate;
+mod aggregate_output;
 pub(crate) mod bulk_write;
 pub(crate) mod collections;
 pub(crate) mod count;
@@ -26,6 +27,7 @@ pub use aggregate::Aggregate;
 pub use bulk_write::{CollectionWrite, WriteOperation, WriteReport};
 pub use count::Count;
 pub use delete::{Delete, DeleteReport};
+pub use distinct::Distinct;
 pub use explain::{Explain, ExplainStage};
 pub use find::Find;
 pub use find_and_modify::{FindAndModify, FindAndModifyReport, Modification};
@@ -38,7 +40,9 @@ pub use update::{Update, UpdateReport};
 use bson::{RawBson, RawDocument};
 
 use crate::catalog::Catalog;
+use crate::collation::ValueOrder;
 use crate::error::{Error, Result};
+use crate::overlay::WriteOverlay;
 use crate::plan::{IndexHint, parse_natural};
 use crate::sort::Sort;
 use crate::store::StoreView;
@@ -50,17 +54,28 @@ pub(crate) struct ReadState<'a> {
     pub(crate) catalog: &'a Catalog,
 }
 
+impl<'a> ReadState<'a> {
+    /// Returns the state of a write with all its changes so far.
+    fn of_overlay(overlay: &'a WriteOverlay) -> ReadState<'a> {
+        ReadState {
+            view: overlay.view(),
+            catalog: overlay.catalog(),
+        }
+    }
+}
+
 /// Parses the order and the hint of a command.
 fn parse_order(
     sort: Option<&RawDocument>,
     hint: Option<&RawBson>,
+    order: &ValueOrder,
 ) -> Result<(Option<Sort>, Option<IndexHint>)> {
     let hint = parse_hint(hint)?;
     let Some(sort) = sort else {
         return Ok((None, hint));
     };
     let Some(direction) = parse_natural(sort, "sort")? else {
-        let sort = Sort::parse(sort)?;
+        let sort = Sort::parse(sort, order)?;
         return Ok((Some(sort).filter(|sort| !sort.is_empty()), hint));
     };
     // A natural order requires a collection scan, so it excludes every different hint.

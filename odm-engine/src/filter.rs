@@ -7,6 +7,7 @@
 
 mod all;
 mod bits;
+mod collated;
 mod compare;
 mod elem_match;
 mod encoded_set;
@@ -27,11 +28,13 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocument};
 
+use crate::collation::ValueOrder;
 use crate::expression::Environment;
 use crate::path::Path;
 use crate::pattern::PatternScope;
 use crate::{Error, Result, value};
 
+pub(crate) use collated::{CollatedOperand, CollatedTest};
 pub(crate) use compare::{CompareOperator, Comparison};
 pub(crate) use elem_match::ElemMatch;
 use expression::OpaqueTest;
@@ -53,10 +56,18 @@ impl Filter {
     /// Unknown operators, operators that the engine does not support, and operands of the wrong
     /// type. Codes are MongoDB's.
     pub(crate) fn parse(filter: &RawDocument) -> Result<Filter> {
+        Filter::parse_in_order(filter, ValueOrder::SIMPLE)
+    }
+
+    /// Parses a filter as [`parse`](Filter::parse) does, with the order of values of an operation.
+    ///
+    /// # Errors
+    /// See [`parse`](Filter::parse).
+    pub(crate) fn parse_in_order(filter: &RawDocument, order: &ValueOrder) -> Result<Filter> {
         value::check_document(filter)?;
         let _patterns = PatternScope::enter();
         Ok(Filter {
-            expression: parse::parse_document(filter, FilterContext::Elsewhere)?,
+            expression: parse::parse_document(filter, FilterContext::Elsewhere(order))?,
         })
     }
 
@@ -79,11 +90,18 @@ impl Filter {
     ///
     /// # Errors
     /// A value nests too deeply.
-    pub(crate) fn equal_to_any(path: &Path, values: &[RawBson]) -> Result<Filter> {
-        let values = values.iter().map(RawBson::as_raw_bson_ref);
-        let membership = Membership::from_values(values)?;
+    pub(crate) fn equal_to_any(
+        path: &Path,
+        values: &[RawBson],
+        order: &ValueOrder,
+    ) -> Result<Filter> {
+        let mut refs = values.iter().map(RawBson::as_raw_bson_ref);
+        let test = match refs.clone().any(|value| order.collates(value)) {
+            true => ValueTest::Collated(CollatedTest::membership(values.to_vec(), vec![], order)),
+            false => ValueTest::In(Membership::from_values(&mut refs)?),
+        };
         Ok(Filter {
-            expression: FilterExpression::Field(path.clone(), ValueTest::In(membership)),
+            expression: FilterExpression::Field(path.clone(), test),
         })
     }
 
@@ -233,6 +251,11 @@ fn collect_equalities<'e>(
         }
         FilterExpression::Field(path, ValueTest::In(membership)) => {
             if let Some(only) = membership.only_value() {
+                equalities.push((path, only));
+            }
+        }
+        FilterExpression::Field(path, ValueTest::Collated(collated)) => {
+            if let Some(only) = collated.equal_value() {
                 equalities.push((path, only));
             }
         }

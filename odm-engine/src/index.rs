@@ -15,11 +15,10 @@ use std::time::Duration;
 
 use bson::RawDocumentBuf;
 
-pub use collation::Collation;
-pub(crate) use collation::Collator;
 pub(crate) use definition::{ID_INDEX, IndexState};
 use verbatim::VerbatimOptions;
 
+use crate::collation::Collation;
 use crate::direction::Direction;
 
 /// The definition of an index.

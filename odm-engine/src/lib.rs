@@ -57,6 +57,7 @@ mod overlay;
 mod change;
 mod document;
 
+mod collation;
 mod index;
 mod key;
 mod store;
@@ -70,11 +71,12 @@ mod error;
 mod examples;
 
 pub use brief::{brief_time_left, run_briefly};
+pub use collation::Collation;
 pub use command::{
     Aggregate, CollectionStats, CollectionWrite, Count, DatabaseStats, Delete, DeleteReport,
-    DropIndexes, Explain, ExplainStage, Find, FindAndModify, FindAndModifyReport, FindEach,
-    IndexStats, InsertFailure, InsertReport, Modification, Update, UpdateReport, WriteOperation,
-    WriteReport,
+    Distinct, DropIndexes, Explain, ExplainStage, Find, FindAndModify, FindAndModifyReport,
+    FindEach, IndexStats, InsertFailure, InsertReport, Modification, Update, UpdateReport,
+    WriteOperation, WriteReport,
 };
 pub use commit::ChangeLogLimits;
 pub use compaction::CompactionReport;
@@ -83,7 +85,7 @@ pub use database::Database;
 pub use direction::Direction;
 pub use durability::Durability;
 pub use error::{DuplicateKey, Error, ErrorKind, Result};
-pub use index::{Collation, Index};
+pub use index::Index;
 pub use interrupt::Interrupt;
 pub use session::Session;
 pub use transaction::Transaction;

@@ -14,7 +14,7 @@ use crate::direction::Direction;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::index::keys::{IndexKeys, duplicate_error, keys_of};
-use crate::index::{Index, IndexState};
+use crate::index::{ID_INDEX, Index, IndexState};
 use crate::key::{self, RecordId};
 use crate::store::{Changes, CommitWriter, KeyRange, Snapshot, StoreView};
 use crate::value;
@@ -143,6 +143,10 @@ impl WriteOverlay {
 
     pub(crate) fn view(&self) -> &StoreView {
         &self.view
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     pub(crate) fn collection(&self, name: &str) -> Option<Arc<Collection>> {
@@ -355,6 +359,27 @@ impl WriteOverlay {
         self.catalog.remove(&collection.name);
         self.mark_written(collection);
         self.log_event(|| ChangeEvent::for_drop(&collection.name))
+    }
+
+    /// Replaces a collection by an empty collection with the same indexes. Creates the collection if it does not exist.
+    ///
+    /// # Errors
+    /// An invalid name; an index that cannot be read; I/O, damaged.
+    pub(crate) fn empty_collection(&mut self, name: &str) -> Result<Arc<Collection>> {
+        let indexes = match self.collection(name) {
+            None => Vec::new(),
+            Some(before) => {
+                self.drop_collection(&before)?;
+                let own = before.indexes.iter().filter(|state| state.id != ID_INDEX);
+                own.map(|state| state.index.clone()).collect()
+            }
+        };
+        let mut collection = self.collection_or_create(name)?;
+        for index in indexes {
+            collection = Arc::new(collection.with_index(index)?.0);
+        }
+        self.put_definition(&collection);
+        Ok(collection)
     }
 
     /// Removes the keys with these prefixes if they are few, and otherwise marks them for removal after this write.

@@ -21,7 +21,10 @@ mod group;
 mod limit;
 mod lookup;
 mod r#match;
+pub(crate) mod merge;
 mod nested;
+mod out;
+pub(crate) mod output;
 mod project;
 mod redact;
 mod replace_root;
@@ -49,6 +52,7 @@ use crate::value::{self, growth};
 use crate::{Error, Result};
 
 pub(crate) use field_changes::TransformSequence;
+use output::PipelineOutput;
 use stages::{PipelineContext, StageCall};
 
 /// The documents that flow from one stage to the next.
@@ -64,6 +68,8 @@ const MAX_STAGE_DEPTH: usize = 199;
 #[derive(Debug, Default)]
 pub(crate) struct Pipeline {
     stages: Vec<PipelineStage>,
+    /// The last stage, if it writes the documents into a collection.
+    output: Option<PipelineOutput>,
 }
 
 /// A step of a pipeline. The planner and some stages inspect the specific variants.
@@ -169,12 +175,18 @@ impl Pipeline {
                 let message = "a stage of a pipeline is a document with exactly one field";
                 return Err(Error::with_server_code(40323, message));
             };
-            let parse = stages::find_parser(name)?;
-            pipeline.stages.extend(parse(&StageCall {
+            let call = StageCall {
                 name,
                 operand,
                 context: &context,
-            })?);
+            };
+            if let Some(output) = &pipeline.output {
+                return Err(output.not_last_error());
+            }
+            match output::find_parser(name) {
+                Some(parse) => pipeline.output = Some(parse(&call)?),
+                None => pipeline.stages.extend(stages::find_parser(name)?(&call)?),
+            }
         }
         let is_documents = |stage: &PipelineStage| matches!(stage, PipelineStage::Documents(_));
         if pipeline.stages.iter().skip(1).any(is_documents) {
@@ -202,6 +214,11 @@ impl Pipeline {
         }
         self.stages = rest.collect();
         (Filter::conjunction_of(filters), sort)
+    }
+
+    /// Removes the last stage if it writes the documents into a collection.
+    pub(crate) fn take_output(&mut self) -> Option<PipelineOutput> {
+        self.output.take()
     }
 
     /// Inserts a sort at the beginning.
@@ -250,13 +267,17 @@ pub(crate) fn parse_transforms<'d>(
     environment: &Arc<Environment>,
 ) -> Result<TransformSequence> {
     let pipeline = Pipeline::parse(stages, environment)?;
+    let not_allowed = || {
+        let message = "an update by a pipeline can have the stages $addFields, $project, \
+                       $replaceRoot, $replaceWith, $set and $unset";
+        Error::with_server_code(code::INVALID_OPTIONS, message)
+    };
+    if pipeline.output.is_some() {
+        return Err(not_allowed());
+    }
     let transforms = pipeline.stages.into_iter().map(|stage| match stage {
         PipelineStage::Transform(transform) => Ok(transform),
-        _ => {
-            let message = "an update by a pipeline can have the stages $addFields, $project, \
-                           $replaceRoot, $replaceWith, $set and $unset";
-            Err(Error::with_server_code(code::INVALID_OPTIONS, message))
-        }
+        _ => Err(not_allowed()),
     });
     Ok(TransformSequence::new(transforms.collect::<Result<_>>()?))
 }

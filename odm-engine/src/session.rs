@@ -7,10 +7,10 @@ use crate::brief;
 use crate::catalog::Catalog;
 use crate::change::ChangeEvent;
 use crate::command::{
-    Aggregate, CollectionWrite, Count, Delete, DeleteReport, Explain, Find, FindAndModify,
-    FindAndModifyReport, FindEach, InsertReport, ReadState, Update, UpdateReport, WriteReport,
-    aggregate, bulk_write, collections, count, delete, distinct, explain, find, find_and_modify,
-    find_each, insert, update,
+    Aggregate, CollectionWrite, Count, Delete, DeleteReport, Distinct, Explain, Find,
+    FindAndModify, FindAndModifyReport, FindEach, InsertReport, ReadState, Update, UpdateReport,
+    WriteReport, aggregate, bulk_write, collections, count, delete, distinct, explain, find,
+    find_and_modify, find_each, insert, update,
 };
 use crate::commit::{CommitUrgency, Committer, DatabaseState, LogState, TransactionId};
 use crate::cursor::Cursor;
@@ -105,13 +105,40 @@ impl Session {
 
     /// Runs an aggregation pipeline. A collection that does not exist is empty.
     ///
+    /// A pipeline that ends with `$out` or `$merge` writes its documents into a collection, and returns an empty cursor. `$out`
+    /// replaces the content of the collection and keeps its indexes. Both stages are one durable, atomic write: after an error,
+    /// nothing has changed. They see the state before the write. A transaction cannot have them.
+    ///
+    /// ```
+    /// use bson::rawdoc;
+    /// use odm_engine::{Aggregate, Database, Find};
+    ///
+    /// let database = Database::memory();
+    /// let orders = [("Ada", 3), ("Bob", 4), ("Ada", 5)];
+    /// let orders = orders.map(|(buyer, total)| rawdoc! { "buyer": buyer, "total": total });
+    /// database.insert("orders", orders.to_vec())?.into_result()?;
+    /// let pipeline = vec![
+    ///     rawdoc! { "$group": { "_id": "$buyer", "spent": { "$sum": "$total" } } },
+    ///     rawdoc! { "$merge": { "into": "buyers", "whenMatched": "replace" } },
+    /// ];
+    /// database.aggregate("orders", &Aggregate { pipeline, ..Aggregate::default() })?;
+    /// let ada = Find { filter: rawdoc! { "_id": "Ada" }, ..Find::default() };
+    /// let found: Vec<_> = database.find("buyers", &ada)?.collect::<Result<_, _>>()?;
+    /// assert_eq!(found, [rawdoc! { "_id": "Ada", "spent": 8 }]);
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
     /// The cursor shows the current state. In a transaction, the cursor stays readable after the transaction ends. An error of
     /// the cursor before that aborts the transaction.
     ///
     /// # Errors
     /// A pipeline that is not valid or not supported; documents that do not fit its expressions; a stage that needs too much
-    /// memory; I/O.
+    /// memory; I/O. With `$out` or `$merge` also the errors of a write.
     pub fn aggregate(&self, collection: &str, aggregate: &Aggregate) -> Result<Cursor> {
+        if aggregate.is_write() {
+            self.run_output(collection, aggregate)?;
+            return Ok(Cursor::new(std::iter::empty()));
+        }
         let cursor =
             self.read(|reading| aggregate::run_aggregate(reading, collection, aggregate))?;
         Ok(self.abort_on_error(cursor))
@@ -158,7 +185,38 @@ impl Session {
         path: &str,
         filter: &RawDocument,
     ) -> Result<Vec<RawBson>> {
-        self.read(|reading| distinct::run_distinct(reading, collection, path, filter))
+        let distinct = Distinct {
+            path: path.to_owned(),
+            filter: filter.to_owned(),
+            collation: None,
+        };
+        self.distinct_values(collection, &distinct)
+    }
+
+    /// Returns distinct values as [`distinct`](Session::distinct) does, also with a collation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "collation")] {
+    /// use bson::rawdoc;
+    /// use odm_engine::{Collation, Database, Distinct};
+    ///
+    /// let database = Database::memory();
+    /// let cities = ["Oslo", "Bergen", "OSLO"].map(|city| rawdoc! { "city": city });
+    /// database.insert("people", cities.to_vec())?.into_result()?;
+    /// let distinct = Distinct {
+    ///     path: "city".into(),
+    ///     collation: Collation::from_document(&rawdoc! { "locale": "nb", "strength": 2 })?,
+    ///     ..Distinct::default()
+    /// };
+    /// assert_eq!(database.distinct_values("people", &distinct)?, ["Bergen".into(), "Oslo".into()]);
+    /// # }
+    /// # Ok::<(), odm_engine::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`count`](Session::count).
+    pub fn distinct_values(&self, collection: &str, distinct: &Distinct) -> Result<Vec<RawBson>> {
+        self.read(|reading| distinct::run_distinct(reading, collection, distinct))
     }
 
     /// Inserts documents in order, in one durable commit.
@@ -348,6 +406,21 @@ impl Session {
             state.abort(&self.committer);
         }
         result
+    }
+
+    fn run_output(&self, collection: &str, aggregate: &Aggregate) -> Result<()> {
+        if self.transaction.is_some() {
+            return self.write(|_| {
+                let message = "$out and $merge cannot be used in a transaction";
+                Err(Error::with_server_code(
+                    code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
+                    message,
+                ))
+            });
+        }
+        // `$out` drops the data that the collection had before.
+        self.committer
+            .drop_data(|overlay| aggregate::run_output(overlay, collection, aggregate))
     }
 
     fn insert_all(

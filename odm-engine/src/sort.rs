@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef, RawDocument};
 
+use crate::collation::ValueOrder;
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
 use crate::path::{KeyError, Path, key_tuples};
@@ -23,6 +24,7 @@ pub(crate) use sorter::Sorter;
 pub(crate) struct Sort {
     paths: Vec<Path>,
     directions: Vec<Direction>,
+    order: ValueOrder,
 }
 
 /// The sort key of a document, extracted once.
@@ -35,11 +37,12 @@ impl Sort {
     /// # Errors
     /// A direction other than 1 and −1, an invalid path such as `$natural`, too many fields (code
     /// 13103), or `$meta`.
-    pub(crate) fn parse(specification: &RawDocument) -> Result<Sort> {
+    pub(crate) fn parse(specification: &RawDocument, order: &ValueOrder) -> Result<Sort> {
         value::check_document(specification)?;
         let mut sort = Sort {
             paths: Vec::new(),
             directions: Vec::new(),
+            order: order.clone(),
         };
         for (name, value) in value::fields(specification) {
             let direction = parse_direction(name, value)?;
@@ -64,6 +67,11 @@ impl Sort {
     /// Returns the paths with their directions, most significant first.
     pub(crate) fn directed_paths(&self) -> impl ExactSizeIterator<Item = (&Path, Direction)> {
         self.paths.iter().zip(self.directions.iter().copied())
+    }
+
+    /// The order of the values.
+    pub(crate) fn value_order(&self) -> &ValueOrder {
+        &self.order
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -142,7 +150,7 @@ impl Sort {
     ) -> Ordering {
         a.zip(b)
             .zip(&self.directions)
-            .map(|((a, b), direction)| direction.apply_to(value::compare(a, b)))
+            .map(|((a, b), direction)| direction.apply_to(self.order.compare(a, b)))
             .find(|order| order.is_ne())
             .unwrap_or(Ordering::Equal)
     }
@@ -237,7 +245,7 @@ mod tests {
         a: &RawDocumentBuf,
         b: &RawDocumentBuf,
     ) -> Ordering {
-        let sort = Sort::parse(sort).unwrap();
+        let sort = Sort::parse(sort, ValueOrder::SIMPLE).unwrap();
         sort.compare(&sort.extract_key(a).unwrap(), &sort.extract_key(b).unwrap())
     }
 
@@ -248,7 +256,7 @@ mod tests {
             for (name, value) in &fields {
                 crate::document::append_field(&mut document, name, *value);
             }
-            let sort = Sort::parse(&rawdoc! { "b": 1, "a": -1 }).unwrap();
+            let sort = Sort::parse(&rawdoc! { "b": 1, "a": -1 }, ValueOrder::SIMPLE).unwrap();
             if let Some(fields) = sort.scalar_key(&document) {
                 prop_assert_eq!(fields.0, sort.expanded_key(&document).unwrap().0);
             }
@@ -283,13 +291,14 @@ mod tests {
 
     #[test]
     fn unsortable_values_are_errors() {
-        let code = |sort: RawDocumentBuf| Sort::parse(&sort).unwrap_err().code();
+        let code =
+            |sort: RawDocumentBuf| Sort::parse(&sort, ValueOrder::SIMPLE).unwrap_err().code();
         assert_eq!(code(rawdoc! { "a": 0 }), Some(15975));
         assert_eq!(code(rawdoc! { "a": "up" }), Some(15974));
         assert_eq!(code(rawdoc! { "": 1 }), Some(40352));
         let long = bson::raw::CString::try_from("a.".repeat(1000)).unwrap();
         assert_eq!(code([(long, 1)].into_iter().collect()), Some(15));
-        let both = Sort::parse(&rawdoc! { "a": 1, "b": 1 }).unwrap();
+        let both = Sort::parse(&rawdoc! { "a": 1, "b": 1 }, ValueOrder::SIMPLE).unwrap();
         assert_eq!(
             both.extract_key(&rawdoc! { "a": [1], "b": [2] })
                 .unwrap_err()

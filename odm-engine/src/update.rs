@@ -38,6 +38,7 @@ use bson::raw::cstr;
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use crate::change::{ModificationKind, ModifiedDocument};
+use crate::collation::ValueOrder;
 use crate::expression::Environment;
 use crate::filter::Filter;
 use crate::pattern::PatternScope;
@@ -69,16 +70,17 @@ impl ParsedUpdate {
     pub(crate) fn parse(
         update: &RawDocument,
         array_filters: &[RawDocumentBuf],
+        order: &ValueOrder,
     ) -> Result<ParsedUpdate> {
         value::check_document(update)?;
         let _patterns = PatternScope::enter();
         let first = value::fields(update).next();
         Ok(ParsedUpdate(
             if first.is_some_and(|(name, _)| name.starts_with('$')) {
-                UpdateKind::Operators(parse::parse_operators(update, array_filters)?)
+                UpdateKind::Operators(parse::parse_operators(update, array_filters, order)?)
             } else {
                 // A replacement cannot refer to array filters, but the filters must be valid.
-                ArrayFilters::parse(array_filters)?;
+                ArrayFilters::parse(array_filters, order)?;
                 crate::document::ensure_single_id(update)?;
                 UpdateKind::Replacement(Replacement::new(update))
             },
@@ -303,14 +305,16 @@ pub(super) mod tests {
         update: RawDocumentBuf,
     ) -> Result<RawDocumentBuf> {
         let filter = Filter::parse(&RawDocumentBuf::new())?;
-        let changed = ParsedUpdate::parse(&update, &[])?.apply(&document, &filter)?;
+        let changed =
+            ParsedUpdate::parse(&update, &[], ValueOrder::SIMPLE)?.apply(&document, &filter)?;
         Ok(changed.map_or(document, |modified| modified.document))
     }
 
     #[test]
     fn updates_without_effect_return_none() {
         let filter = Filter::parse(&rawdoc! {}).unwrap();
-        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "a": 1 } }, &[]).unwrap();
+        let update =
+            ParsedUpdate::parse(&rawdoc! { "$set": { "a": 1 } }, &[], ValueOrder::SIMPLE).unwrap();
         assert!(
             update
                 .apply(&rawdoc! { "a": 1 }, &filter)
@@ -329,16 +333,22 @@ pub(super) mod tests {
     fn paths_may_not_conflict() {
         let conflict = rawdoc! { "$set": { "a": 1 }, "$inc": { "a.b": 1 } };
         assert_eq!(
-            ParsedUpdate::parse(&conflict, &[]).unwrap_err().code(),
+            ParsedUpdate::parse(&conflict, &[], ValueOrder::SIMPLE)
+                .unwrap_err()
+                .code(),
             Some(40)
         );
         let separate = rawdoc! { "$set": { "a.c": 1, "ab": 1 }, "$inc": { "a.b": 1 } };
-        assert!(ParsedUpdate::parse(&separate, &[]).is_ok());
+        assert!(ParsedUpdate::parse(&separate, &[], ValueOrder::SIMPLE).is_ok());
     }
 
     #[test]
     fn the_first_mistake_counts() {
-        let code = |update: RawDocumentBuf| ParsedUpdate::parse(&update, &[]).unwrap_err().code();
+        let code = |update: RawDocumentBuf| {
+            ParsedUpdate::parse(&update, &[], ValueOrder::SIMPLE)
+                .unwrap_err()
+                .code()
+        };
         let conflict_first =
             rawdoc! { "$set": { "a": 1 }, "$rename": { "a.b": "a" }, "$inc": { "c": "x" } };
         assert_eq!(code(conflict_first), Some(40));
@@ -405,7 +415,7 @@ pub(super) mod tests {
         let document = rawdoc! { "a": [1, 5, 9] };
         let filter = Filter::parse(&rawdoc! { "a": { "$gt": 4 } }).unwrap();
         let run = |update: RawDocumentBuf, filters: &[RawDocumentBuf]| {
-            ParsedUpdate::parse(&update, filters)
+            ParsedUpdate::parse(&update, filters, ValueOrder::SIMPLE)
                 .unwrap()
                 .apply(&document, &filter)
                 .unwrap()
@@ -461,7 +471,7 @@ pub(super) mod tests {
     fn an_upsert_starts_from_the_filter() {
         let filter = Filter::parse(&rawdoc! { "a.b": 1, "c": { "$gt": 1 }, "_id": 7 }).unwrap();
         let update = rawdoc! { "$set": { "d": 2 }, "$setOnInsert": { "e": 3 } };
-        let document = ParsedUpdate::parse(&update, &[])
+        let document = ParsedUpdate::parse(&update, &[], ValueOrder::SIMPLE)
             .unwrap()
             .upserted_document(&filter)
             .unwrap();
@@ -474,7 +484,9 @@ pub(super) mod tests {
     #[test]
     fn an_upsert_keeps_the_type_of_the_id_that_the_filter_has() {
         let filter = Filter::parse(&rawdoc! { "_id": 1 }).unwrap();
-        let update = ParsedUpdate::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[]).unwrap();
+        let update =
+            ParsedUpdate::parse(&rawdoc! { "$set": { "_id": 1.0 } }, &[], ValueOrder::SIMPLE)
+                .unwrap();
         assert_eq!(
             update.upserted_document(&filter).unwrap_err().code(),
             Some(66)

@@ -31,9 +31,18 @@ pub(crate) const MAX_NESTING_DEPTH: usize = 180;
 /// Numbers of all types are compared exactly on one scale, with NaN first. Callers replace a
 /// missing value, mostly by null, sometimes by undefined.
 pub(crate) fn compare(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
+    compare_by(a, b, &str::cmp)
+}
+
+/// Compares two values as [`compare`] does, with a different order of strings.
+pub(crate) fn compare_by(
+    a: RawBsonRef<'_>,
+    b: RawBsonRef<'_>,
+    strings: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     type_rank(a)
         .cmp(&type_rank(b))
-        .then_with(|| compare_same_rank(a, b))
+        .then_with(|| compare_same_rank(a, b, strings))
 }
 
 /// Returns whether two values are equal in the order of [`compare`]: `1`, `1.0` and
@@ -218,15 +227,19 @@ fn check_elements(elements: bson::raw::RawIter<'_>, depth: usize) -> Result<()> 
     Ok(())
 }
 
-fn compare_same_rank(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
+fn compare_same_rank(
+    a: RawBsonRef<'_>,
+    b: RawBsonRef<'_>,
+    strings: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     use RawBsonRef as V;
     if let (Some(a), Some(b)) = (Number::from_bson(a), Number::from_bson(b)) {
         return a.compare(b);
     }
     match (a, b) {
-        (V::String(a) | V::Symbol(a), V::String(b) | V::Symbol(b)) => a.cmp(b),
-        (V::Document(a), V::Document(b)) => compare_documents(a, b),
-        (V::Array(a), V::Array(b)) => compare_arrays(a, b),
+        (V::String(a) | V::Symbol(a), V::String(b) | V::Symbol(b)) => strings(a, b),
+        (V::Document(a), V::Document(b)) => compare_documents(a, b, strings),
+        (V::Array(a), V::Array(b)) => compare_arrays(a, b, strings),
         (V::Binary(a), V::Binary(b)) => {
             let length = |binary: &bson::raw::RawBinaryRef<'_>| match binary.subtype {
                 // The old generic subtype stores its length twice, and the server counts both.
@@ -254,7 +267,7 @@ fn compare_same_rank(a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
         (V::JavaScriptCodeWithScope(a), V::JavaScriptCodeWithScope(b)) => a
             .code
             .cmp(b.code)
-            .then_with(|| compare_documents(a.scope, b.scope)),
+            .then_with(|| compare_documents(a.scope, b.scope, strings)),
         // The remaining types have a single value.
         _ => Ordering::Equal,
     }
@@ -268,7 +281,11 @@ fn wrap_in_document(value: RawBsonRef<'_>) -> RawDocumentBuf {
 }
 
 /// Compares documents field by field: type ranks first, then names, then values.
-fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
+fn compare_documents(
+    a: &RawDocument,
+    b: &RawDocument,
+    strings: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     let (mut a, mut b) = (fields(a), fields(b));
     loop {
         let ((a_name, a_value), (b_name, b_value)) = match (a.next(), b.next()) {
@@ -278,18 +295,22 @@ fn compare_documents(a: &RawDocument, b: &RawDocument) -> Ordering {
         let order = type_rank(a_value)
             .cmp(&type_rank(b_value))
             .then_with(|| a_name.cmp(b_name))
-            .then_with(|| compare_same_rank(a_value, b_value));
+            .then_with(|| compare_same_rank(a_value, b_value, strings));
         if order != Ordering::Equal {
             return order;
         }
     }
 }
 
-fn compare_arrays(a: &RawArray, b: &RawArray) -> Ordering {
+fn compare_arrays(
+    a: &RawArray,
+    b: &RawArray,
+    strings: &impl Fn(&str, &str) -> Ordering,
+) -> Ordering {
     let (mut a, mut b) = (items(a), items(b));
     loop {
         let order = match (a.next(), b.next()) {
-            (Some(a), Some(b)) => compare(a, b),
+            (Some(a), Some(b)) => compare_by(a, b, strings),
             (a, b) => return a.is_some().cmp(&b.is_some()),
         };
         if order != Ordering::Equal {
@@ -317,7 +338,7 @@ mod tests {
 
     #[test]
     fn documents_compare_by_type_then_name_then_value() {
-        let order = |a: RawDocumentBuf, b: RawDocumentBuf| compare_documents(&a, &b);
+        let order = |a: RawDocumentBuf, b: RawDocumentBuf| compare_documents(&a, &b, &str::cmp);
         assert_eq!(
             order(rawdoc! { "b": 1 }, rawdoc! { "a": "x" }),
             Ordering::Less

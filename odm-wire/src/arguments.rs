@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use bson::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
-use odm_engine::element_type_name;
+
+use odm_engine::{Collation, element_type_name};
 
 use crate::error::{CommandError, Result, code};
 use crate::message::{DocumentSequence, Message};
@@ -244,20 +245,14 @@ impl Arguments {
         }
     }
 
-    /// Takes a collation. The server has only the comparison byte by byte.
-    pub(crate) fn collation(&mut self) -> Result<()> {
-        let Some(collation) = self.document("collation")? else {
-            return Ok(());
-        };
-        let is_simple = collation.is_empty()
-            || collation
-                .get_str("locale")
-                .is_ok_and(|locale| locale == "simple");
-        match is_simple {
-            true => Ok(()),
-            false => Err(CommandError::not_supported(
-                "collations of operations are not supported; strings are compared byte by byte",
-            )),
+    /// Takes the collation of an operation.
+    ///
+    /// # Errors
+    /// Not a collation; rules that the engine does not have.
+    pub(crate) fn collation(&mut self) -> Result<Option<Collation>> {
+        match self.document("collation")? {
+            Some(collation) if !collation.is_empty() => Ok(Collation::from_document(&collation)?),
+            _ => Ok(None),
         }
     }
 

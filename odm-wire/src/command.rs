@@ -32,6 +32,7 @@ mod list_collections;
 mod list_commands;
 mod list_databases;
 mod list_indexes;
+mod list_local_sessions;
 mod logout;
 mod ping;
 mod refresh_sessions;
@@ -60,6 +61,8 @@ pub(crate) struct Command {
     pub(crate) in_transaction: bool,
     /// Whether the command ends a transaction.
     pub(crate) ends_transaction: bool,
+    /// Whether the command can read a snapshot outside of a transaction.
+    pub(crate) reads_snapshots: bool,
     /// Whether a driver sends the command again after a failure of the network.
     pub(crate) is_retryable: bool,
     pub(crate) run: Run,
@@ -95,6 +98,7 @@ impl Command {
             access,
             in_transaction: false,
             ends_transaction: false,
+            reads_snapshots: false,
             is_retryable: false,
             run,
         }
@@ -136,6 +140,11 @@ impl Command {
     const fn ends_transaction(mut self) -> Command {
         self.in_transaction = true;
         self.ends_transaction = true;
+        self
+    }
+
+    const fn with_snapshots(mut self) -> Command {
+        self.reads_snapshots = true;
         self
     }
 

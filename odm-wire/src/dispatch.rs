@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Binary, RawDocumentBuf, raw::cstr, rawdoc, spec::BinarySubtype};
+use bson::raw::{CStr, cstr};
+use bson::spec::BinarySubtype;
+use bson::{Binary, RawBsonRef, RawDocument, RawDocumentBuf, Timestamp, rawdoc};
 use odm_engine::{Database, Durability, Interrupt, Session, Transaction};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task;
@@ -15,7 +17,7 @@ use crate::connection::ConnectionState;
 use crate::error::{CommandError, Result, TRANSIENT_TRANSACTION_ERROR, code};
 use crate::message::{MAX_MESSAGE_BYTES, Message, ReplyFormat};
 use crate::namespace::Namespace;
-use crate::request::{OperationNumber, RequestOptions, WriteConcern};
+use crate::request::{OperationNumber, ReadConcern, RequestOptions, WriteConcern};
 use crate::server::ServerState;
 use crate::session::SessionGuard;
 
@@ -93,12 +95,8 @@ async fn execute_command(
         let message = format!("command {} requires authentication", command.name);
         return Err(CommandError::new(code::UNAUTHORIZED, message));
     }
-    if command.access == Access::Write && !server.allows_writes {
-        let message = format!(
-            "`{}` is refused: the server is read-only. Start the server with `--write`, or with `allow_writes`",
-            command.name
-        );
-        return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
+    if command.access == Access::Write {
+        server.ensure_allows_writes(command.name)?;
     }
     let run = match command.run {
         Run::Inline(run) => {
@@ -223,11 +221,11 @@ struct BlockingOperation {
 impl BlockingOperation {
     fn run(mut self) -> Result<RawDocumentBuf> {
         let Some(mut session) = self.session.take() else {
-            return self.run_in(None);
+            return self.run_alone();
         };
         let server = Arc::clone(&self.server);
         match self.options.number {
-            OperationNumber::None => self.run_in(None),
+            OperationNumber::None => self.run_alone(),
             OperationNumber::RetryableWrite(number) => {
                 if let Some(reply) = session.begin_write(number)? {
                     return Ok(reply);
@@ -274,22 +272,58 @@ impl BlockingOperation {
         }
     }
 
+    /// Runs a command outside of a transaction.
+    fn run_alone(self) -> Result<RawDocumentBuf> {
+        let ReadConcern::Snapshot(time) = self.options.read_concern else {
+            return self.run_in(None);
+        };
+        if !self.command.reads_snapshots {
+            let message = format!(
+                "Command {} does not support the read concern `snapshot`",
+                self.command.name
+            );
+            return Err(CommandError::new(code::INVALID_OPTIONS, message));
+        }
+        let server = Arc::clone(&self.server);
+        let (time, state) = server.snapshots.open(time, &server.database)?;
+        with_snapshot_time(&self.run_in(Some(state))?, time)
+    }
+
     fn run_in(self, transaction: Option<Arc<Transaction>>) -> Result<RawDocumentBuf> {
         let is_write = self.command.access == Access::Write;
-        let concern = self.options.write_concern.clone();
-        let in_transaction = transaction.is_some();
         let operation = Operation {
             server: self.server,
             options: self.options,
             transaction,
         };
         let mut reply = (self.run)(&operation, self.arguments)?;
-        if is_write && !in_transaction {
-            sync_if_journaled(operation.database(), &concern)?;
-            append_write_concern_error(&mut reply, &concern);
+        if is_write && !operation.is_in_transaction() {
+            operation.acknowledge_write(&mut reply)?;
         }
         Ok(reply)
     }
+}
+
+/// Adds the time of the snapshot to the reply, or to its cursor.
+fn with_snapshot_time(reply: &RawDocument, time: Timestamp) -> Result<RawDocumentBuf> {
+    const NAME: &CStr = cstr!("atClusterTime");
+    let mut output = RawDocumentBuf::new();
+    let mut has_cursor = false;
+    for element in reply {
+        match element? {
+            (name, RawBsonRef::Document(cursor)) if name.as_str() == "cursor" => {
+                let mut cursor = cursor.to_owned();
+                cursor.append(NAME, time);
+                output.append(name, cursor);
+                has_cursor = true;
+            }
+            (name, value) => output.append(name, value),
+        }
+    }
+    if !has_cursor {
+        output.append(NAME, time);
+    }
+    Ok(output)
 }
 
 /// Adds the label for errors after which the client runs the transaction again.
@@ -337,6 +371,17 @@ impl Operation {
 
     pub(crate) fn is_in_transaction(&self) -> bool {
         self.transaction.is_some()
+    }
+
+    /// Waits until a write is as durable as the client asks for, and adds an error if the server cannot do that.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(crate) fn acknowledge_write(&self, reply: &mut RawDocumentBuf) -> Result<()> {
+        let concern = &self.options.write_concern;
+        sync_if_journaled(self.database(), concern)?;
+        append_write_concern_error(reply, concern);
+        Ok(())
     }
 
     /// The number of the transaction, if the command is in a transaction.

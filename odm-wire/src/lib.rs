@@ -36,6 +36,7 @@ mod cursor;
 mod documents;
 mod pipeline;
 mod session;
+mod snapshot;
 
 mod arguments;
 mod request;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bson::{RawBson, RawBsonRef, RawDocument, spec::BinarySubtype};
+use bson::{RawBson, RawBsonRef, RawDocument, Timestamp, spec::BinarySubtype};
 
 use crate::arguments::{Arguments, to_number};
 use crate::error::{CommandError, Result, code};
@@ -34,6 +34,18 @@ pub(crate) struct RequestOptions {
     pub(crate) number: OperationNumber,
     pub(crate) max_time: Option<Duration>,
     pub(crate) write_concern: WriteConcern,
+    pub(crate) read_concern: ReadConcern,
+}
+
+/// The state that the client reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadConcern {
+    /// The last durable state, or the state of the transaction.
+    Current,
+    /// The same, with a level that a write cannot have.
+    Linearizable,
+    /// A state outside of a transaction that later reads see again: a new state, or the state with this time.
+    Snapshot(Option<Timestamp>),
 }
 
 /// The number of a write or of a transaction in its session.
@@ -75,13 +87,14 @@ impl RequestOptions {
             None => None,
         };
         let number = parse_number(arguments, session)?;
-        check_read_concern(arguments, number)?;
+        let read_concern = take_read_concern(arguments, number)?;
         Ok(RequestOptions {
             database,
             session,
             number,
             max_time: parse_max_time(arguments)?,
             write_concern: parse_write_concern(arguments)?,
+            read_concern,
         })
     }
 }
@@ -132,11 +145,11 @@ fn parse_number(arguments: &mut Arguments, session: Option<SessionId>) -> Result
     }
 }
 
-/// Checks a read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
+/// Takes the read concern. Each read sees the last durable state, or the snapshot of its transaction, so it satisfies every level but
 /// one: outside of a transaction, `snapshot` means that later reads of the session see the same state.
-fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<()> {
+fn take_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Result<ReadConcern> {
     let Some(concern) = arguments.document("readConcern")? else {
-        return Ok(());
+        return Ok(ReadConcern::Current);
     };
     let mut concern = Arguments::nested("readConcern", &concern)?;
     let level = concern.text("level")?;
@@ -145,14 +158,24 @@ fn check_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Res
         let message = format!("unknown read concern level '{level}'");
         return Err(CommandError::new(code::FAILED_TO_PARSE, message));
     }
-    concern.refuse(&["atClusterTime"])?;
     let is_in_transaction = matches!(number, OperationNumber::Transaction { .. });
-    if level.as_deref() == Some("snapshot") && !is_in_transaction {
-        let message = "the read concern `snapshot` is supported only in transactions";
-        return Err(CommandError::not_supported(message));
-    }
+    let read_concern = match level.as_deref() {
+        Some("snapshot") if !is_in_transaction => {
+            ReadConcern::Snapshot(match concern.value("atClusterTime") {
+                None => None,
+                Some(RawBson::Timestamp(time)) => Some(time),
+                Some(other) => {
+                    return Err(concern.wrong_type("atClusterTime", &other, "timestamp"));
+                }
+            })
+        }
+        Some("linearizable") => ReadConcern::Linearizable,
+        _ => ReadConcern::Current,
+    };
+    concern.refuse(&["atClusterTime"])?;
     concern.accept(&["afterClusterTime", "provenance"]);
-    concern.finish()
+    concern.finish()?;
+    Ok(read_concern)
 }
 
 fn parse_max_time(arguments: &mut Arguments) -> Result<Option<Duration>> {
@@ -260,15 +283,17 @@ mod tests {
         let read = |concern| take(rawdoc! { "find": "c", "readConcern": concern });
         assert!(read(rawdoc! { "level": "majority" }).is_ok());
         assert!(read(rawdoc! { "level": "newest" }).is_err());
-        let time = bson::Timestamp {
+        let time = Timestamp {
             time: 1,
             increment: 1,
         };
-        let at = read(rawdoc! { "level": "snapshot", "atClusterTime": time });
-        assert_eq!(at.unwrap_err().code(), code::COMMAND_NOT_SUPPORTED);
+        let at = read(rawdoc! { "level": "snapshot", "atClusterTime": time }).unwrap();
+        assert_eq!(at.read_concern, ReadConcern::Snapshot(Some(time)));
         let snapshot = rawdoc! { "level": "snapshot" };
-        let outside = read(snapshot.clone()).unwrap_err();
-        assert_eq!(outside.code(), code::COMMAND_NOT_SUPPORTED);
+        let outside = read(snapshot.clone()).unwrap();
+        assert_eq!(outside.read_concern, ReadConcern::Snapshot(None));
+        let majority = read(rawdoc! { "level": "majority", "atClusterTime": time });
+        assert_eq!(majority.unwrap_err().code(), code::COMMAND_NOT_SUPPORTED);
         let inside = rawdoc! {
             "find": "c", "lsid": session(), "txnNumber": 1_i64, "autocommit": false, "startTransaction": true,
             "readConcern": snapshot

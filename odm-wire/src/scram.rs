@@ -41,6 +41,10 @@ pub(crate) struct Conversation {
 }
 
 impl Credentials {
+    pub(crate) fn user_name(&self) -> &str {
+        &self.user
+    }
+
     /// Computes the keys of a user.
     ///
     /// # Errors

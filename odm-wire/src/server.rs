@@ -15,9 +15,11 @@ use tokio::time::{self, MissedTickBehavior};
 
 use crate::connection;
 use crate::cursor::Cursors;
+use crate::error::{CommandError, code};
 use crate::namespace::Namespaces;
 use crate::scram::Credentials;
 use crate::session::Sessions;
+use crate::snapshot::Snapshots;
 #[cfg(feature = "tls")]
 use crate::tls::TlsIdentity;
 
@@ -91,6 +93,7 @@ pub(crate) struct ServerState {
     pub(crate) tls: Option<TlsIdentity>,
     pub(crate) cursors: Cursors,
     pub(crate) sessions: Sessions,
+    pub(crate) snapshots: Snapshots,
     /// Permits of operations of the engine.
     pub(crate) operations: Arc<Semaphore>,
     /// Permits of KiB of received messages.
@@ -266,6 +269,7 @@ impl ServerBuilder {
             tls: self.tls,
             cursors: Cursors::default(),
             sessions: Sessions::default(),
+            snapshots: Snapshots::default(),
             operations: Arc::new(Semaphore::new(MAX_OPERATIONS)),
             request_memory: Arc::new(Semaphore::new(MAX_REQUEST_KIB)),
             reply_memory: Arc::new(Semaphore::new(MAX_REPLY_KIB)),
@@ -284,10 +288,25 @@ impl ServerState {
         self.next_reply.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Closes unused cursors, ends unused sessions, and aborts old transactions.
+    /// Refuses a write on a read-only server.
+    ///
+    /// # Errors
+    /// The server is read-only.
+    pub(crate) fn ensure_allows_writes(&self, operation: &str) -> Result<(), CommandError> {
+        if self.allows_writes {
+            return Ok(());
+        }
+        let message = format!(
+            "`{operation}` is refused: the server is read-only. Start the server with `--write`, or with `allow_writes`"
+        );
+        Err(CommandError::new(code::ILLEGAL_OPERATION, message))
+    }
+
+    /// Closes unused cursors, ends unused sessions and snapshots, and aborts old transactions.
     fn expire(&self) {
         let now = Instant::now();
         self.cursors.expire(now);
+        self.snapshots.expire(now);
         for (session, number) in self.sessions.expire(now) {
             self.cursors.close_in_transaction(session, number);
         }

@@ -128,6 +128,15 @@ impl Sessions {
         }
     }
 
+    /// Returns the ids of all sessions, with the time since their last use.
+    pub(crate) fn list(&self) -> Vec<(SessionId, Duration)> {
+        let entries = self.entries();
+        let sessions = entries.iter();
+        sessions
+            .map(|(id, entry)| (*id, entry.last_use.elapsed()))
+            .collect()
+    }
+
     /// Aborts transactions that are open for too long, and ends unused sessions. Returns the sessions of the aborted transactions.
     pub(crate) fn expire(&self, now: Instant) -> Vec<(SessionId, i64)> {
         let mut aborted = Vec::new();

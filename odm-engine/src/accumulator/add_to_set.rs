@@ -15,9 +15,10 @@ use bson::{RawArrayBuf, RawBson, RawDocument};
 
 use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
 use crate::Result;
+use crate::collation::ValueOrder;
 use crate::direction::Direction;
 use crate::expression::Value;
-use crate::key::value::encode_value;
+use crate::key::value::encode_collated;
 
 #[derive(Default)]
 struct AddToSetAccumulator {
@@ -25,10 +26,15 @@ struct AddToSetAccumulator {
     keys: HashSet<Vec<u8>>,
     key_bytes: usize,
     values: RawArrayBuf,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_add_to_set(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
-    call.unary_accumulator(AddToSetAccumulator::default)
+    let order = call.environment.order().clone();
+    call.unary_accumulator(move || AddToSetAccumulator {
+        order: order.clone(),
+        ..AddToSetAccumulator::default()
+    })
 }
 
 impl Accumulator for AddToSetAccumulator {
@@ -37,7 +43,7 @@ impl Accumulator for AddToSetAccumulator {
             return Ok(());
         };
         let mut key = Vec::new();
-        encode_value(value, Direction::Ascending, &mut key)?;
+        encode_collated(value, Direction::Ascending, self.order.collator(), &mut key)?;
         let bytes = key.len();
         if self.keys.insert(key) {
             self.key_bytes += bytes;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
+use crate::collation::ValueOrder;
 use crate::expression::{Computation, Value};
 use crate::value::{self, Number};
 use crate::{Error, Result};
@@ -24,6 +25,7 @@ struct KeepN {
     count: usize,
     values: VecDeque<RawBson>,
     bytes: usize,
+    order: ValueOrder,
 }
 
 /// Parses `{ input, n }`.
@@ -48,12 +50,14 @@ pub(super) fn parse_keep_n(call: &AccumulatorCall<'_>, rule: KeepRule) -> Result
     let count = count.ok_or_else(|| missing(5787906, "n"))?;
     let input = input.ok_or_else(|| missing(5787907, "input"))?;
     let count = Computation::parse(count, call.environment)?;
+    let order = call.environment.order().clone();
     call.accumulator_spec(input, move |id| {
         Ok(Box::new(KeepN {
             keep: rule,
             count: positive_count(&count.evaluate(id)?)?,
             values: VecDeque::new(),
             bytes: 0,
+            order: order.clone(),
         }))
     })
 }
@@ -81,7 +85,7 @@ impl KeepN {
     /// values.
     fn insertion_index(&self, value: RawBsonRef<'_>) -> usize {
         self.values
-            .partition_point(|other| value::compare(other.as_raw_bson_ref(), value).is_le())
+            .partition_point(|other| self.order.compare(other.as_raw_bson_ref(), value).is_le())
     }
 }
 

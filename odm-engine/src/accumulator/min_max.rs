@@ -32,8 +32,9 @@ use bson::{RawBson, RawDocument};
 
 use super::keep_n::{self, KeepRule};
 use super::{Accumulator, AccumulatorCall, AccumulatorSpec};
+use crate::Result;
+use crate::collation::ValueOrder;
 use crate::expression::Value;
-use crate::{Result, value};
 
 /// The smallest or the largest value so far.
 #[derive(Debug, Clone)]
@@ -41,11 +42,16 @@ pub(crate) struct MinMax {
     best: Option<RawBson>,
     /// The order of a better value relative to the current best.
     better: Ordering,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_min_max(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
     let is_min = call.name == "$min";
-    call.unary_accumulator(move || if is_min { MinMax::min() } else { MinMax::max() })
+    let order = call.environment.order().clone();
+    call.unary_accumulator(move || match is_min {
+        true => MinMax::min(&order),
+        false => MinMax::max(&order),
+    })
 }
 
 pub(super) fn parse_min_max_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorSpec> {
@@ -57,17 +63,19 @@ pub(super) fn parse_min_max_n(call: &AccumulatorCall<'_>) -> Result<AccumulatorS
 }
 
 impl MinMax {
-    pub(crate) fn min() -> MinMax {
+    pub(crate) fn min(order: &ValueOrder) -> MinMax {
         MinMax {
             best: None,
             better: Ordering::Less,
+            order: order.clone(),
         }
     }
 
-    pub(crate) fn max() -> MinMax {
+    pub(crate) fn max(order: &ValueOrder) -> MinMax {
         MinMax {
             best: None,
             better: Ordering::Greater,
+            order: order.clone(),
         }
     }
 }
@@ -78,7 +86,8 @@ impl Accumulator for MinMax {
             return Ok(());
         }
         let is_better = self.best.as_ref().is_none_or(|best| {
-            value::compare(value.or_null(), best.as_raw_bson_ref()) == self.better
+            let order = self.order.compare(value.or_null(), best.as_raw_bson_ref());
+            order == self.better
         });
         if is_better {
             self.best = value.into_bson();

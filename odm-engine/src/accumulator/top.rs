@@ -63,7 +63,9 @@ fn parse_arguments(call: &AccumulatorCall<'_>, is_several: bool) -> Result<Accum
     let (mut sort, mut output, mut count) = (None, None, None);
     for (name, argument) in value::fields(arguments) {
         match (name, argument) {
-            ("sortBy", RawBsonRef::Document(order)) => sort = Some(Sort::parse(order)?),
+            ("sortBy", RawBsonRef::Document(order)) => {
+                sort = Some(Sort::parse(order, call.environment.order())?)
+            }
             ("sortBy", _) => {
                 let message = format!("'sortBy' of {} must be a document", call.name);
                 return Err(Error::with_server_code(10065, message));

@@ -2,41 +2,88 @@ use std::sync::Arc;
 
 use bson::{RawBson, RawDocumentBuf};
 
+use super::aggregate_output::{merge_documents, replace_content};
 use super::matches::MatchIterator;
 use super::{ReadState, parse_hint, variables};
 use crate::catalog::Catalog;
+use crate::collation::Collation;
 use crate::cursor::Cursor;
 use crate::error::Result;
+use crate::overlay::WriteOverlay;
+use crate::pipeline::output::{self, PipelineOutput};
 use crate::pipeline::{CollectionSource, DocumentIterator, Pipeline};
 use crate::plan::{self, IndexHint, PlanRequest};
 use crate::store::StoreView;
+use crate::value;
 
 /// An aggregation: documents that flow through a pipeline of stages.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Aggregate {
-    /// The stages in order, such as `{ $match: { … } }`. An empty pipeline returns all documents.
+    /// The stages in order, such as `{ $match: { … } }`. An empty pipeline returns all documents. The last stage can be `$merge` or
+    /// `$out`: the documents then go into a collection.
     pub pipeline: Vec<RawDocumentBuf>,
     /// The values of variables, which expressions read as `$$name`.
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
+impl Aggregate {
+    /// Whether the pipeline writes into a collection: the last stage is `$merge` or `$out`.
+    pub fn is_write(&self) -> bool {
+        let last = self.pipeline.last();
+        let name = last.and_then(|stage| value::fields(stage).next());
+        name.is_some_and(|(name, _)| output::is_output(name))
+    }
+}
+
+/// Runs a pipeline that only reads.
 pub(crate) fn run_aggregate(
     reading: ReadState<'_>,
     name: &str,
     aggregate: &Aggregate,
 ) -> Result<Cursor> {
-    let environment = variables::parse_environment(&aggregate.variables)?;
+    let (documents, _) = run_pipeline(reading, name, aggregate)?;
+    Ok(Cursor::new(documents))
+}
+
+/// Runs a pipeline that writes its documents into a collection.
+pub(crate) fn run_output(
+    overlay: &mut WriteOverlay,
+    name: &str,
+    aggregate: &Aggregate,
+) -> Result<()> {
+    // The documents come from the state before the write, even if the pipeline reads the collection that it writes.
+    let (documents, output) = run_pipeline(ReadState::of_overlay(overlay), name, aggregate)?;
+    match output {
+        Some(PipelineOutput::Out(out)) => replace_content(overlay, &out.collection, documents),
+        Some(PipelineOutput::Merge(merge)) => {
+            merge_documents(overlay, &merge, aggregate, documents)
+        }
+        None => Ok(()),
+    }
+}
+
+fn run_pipeline(
+    reading: ReadState<'_>,
+    name: &str,
+    aggregate: &Aggregate,
+) -> Result<(DocumentIterator, Option<PipelineOutput>)> {
+    let environment =
+        variables::parse_environment(&aggregate.variables, aggregate.collation.as_ref())?;
     let stages = aggregate.pipeline.iter().map(|stage| &**stage);
-    let pipeline = Pipeline::parse(stages, &environment)?;
+    let mut pipeline = Pipeline::parse(stages, &environment)?;
+    let output = pipeline.take_output();
     let state = PipelineState {
         view: reading.view.clone(),
         catalog: reading.catalog.clone(),
     };
     let hint = parse_hint(aggregate.hint.as_ref())?;
     let documents = state.run_with_hint(name, pipeline, hint.as_ref())?;
-    Ok(Cursor::new(documents))
+    Ok((documents, output))
 }
 
 /// An owned state of the database, for stages that read collections while the caller takes documents.

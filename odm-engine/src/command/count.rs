@@ -3,7 +3,8 @@ use std::sync::Arc;
 use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::MatchIterator;
-use super::{ReadState, parse_hint};
+use super::{ReadState, parse_hint, variables};
+use crate::collation::Collation;
 use crate::direction::Direction;
 use crate::error::Result;
 use crate::filter::Filter;
@@ -31,10 +32,15 @@ pub struct Count {
     pub limit: Option<u64>,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 pub(crate) fn run_count(reading: ReadState<'_>, name: &str, count: &Count) -> Result<u64> {
-    let filter = Arc::new(Filter::parse_for_command(&count.filter, &Arc::default())?);
+    let no_variables = RawDocumentBuf::new();
+    let environment = variables::parse_environment(&no_variables, count.collation.as_ref())?;
+    let filter = Arc::new(Filter::parse_for_command(&count.filter, &environment)?);
     let hint = parse_hint(count.hint.as_ref())?;
     let Some(collection) = reading.catalog.get(name) else {
         return Ok(0);

@@ -4,6 +4,7 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::matches::MatchIterator;
 use super::{parse_hint, variables};
+use crate::collation::Collation;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::overlay::WriteOverlay;
@@ -20,6 +21,9 @@ pub struct Delete {
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 /// The report of a deletion.
@@ -35,7 +39,7 @@ pub(crate) fn run_delete(
     delete: &Delete,
 ) -> Result<DeleteReport> {
     let limit = if delete.multi { None } else { Some(1) };
-    let environment = variables::parse_environment(&delete.variables)?;
+    let environment = variables::parse_environment(&delete.variables, delete.collation.as_ref())?;
     let filter = Filter::parse_for_command(&delete.filter, &environment)?;
     let hint = parse_hint(delete.hint.as_ref())?;
     let deleted = delete_matching(overlay, name, filter, limit, hint.as_ref())?;

@@ -5,6 +5,7 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use super::matches::MatchIterator;
 use super::{ReadState, id_lookup, parse_order, variables};
 use crate::catalog::Collection;
+use crate::collation::Collation;
 use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::filter::Filter;
@@ -30,6 +31,9 @@ pub struct Find {
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 /// A parsed query.
@@ -51,7 +55,7 @@ pub(crate) fn run_find(reading: ReadState<'_>, name: &str, find: &Find) -> Resul
 
 impl FindQuery {
     pub(super) fn parse(find: &Find) -> Result<FindQuery> {
-        let environment = variables::parse_environment(&find.variables)?;
+        let environment = variables::parse_environment(&find.variables, find.collation.as_ref())?;
         // Keep this order of checks: if several parts are invalid, MongoDB reports the error of the first.
         let filter = Filter::parse_for_command(&find.filter, &environment)?;
         let projection = find
@@ -59,8 +63,15 @@ impl FindQuery {
             .as_deref()
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
-        let (sort, hint) = parse_order(find.sort.as_deref(), find.hint.as_ref())?;
-        let sort = sort.filter(|_| find.skip > 0 || !is_one_id(&find.filter));
+        let (sort, hint) = parse_order(
+            find.sort.as_deref(),
+            find.hint.as_ref(),
+            environment.order(),
+        )?;
+        let sort = sort.filter(|_| {
+            // Under a collation, several documents can match.
+            find.skip > 0 || find.collation.is_some() || !is_one_id(&find.filter)
+        });
         Ok(FindQuery {
             filter: Arc::new(filter),
             sort,

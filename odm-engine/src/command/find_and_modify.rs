@@ -6,6 +6,7 @@ use super::find::is_one_id;
 use super::matches::{MatchIterator, MatchedDocument};
 use super::{parse_order, update, variables};
 use crate::catalog::Collection;
+use crate::collation::Collation;
 use crate::document;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
@@ -52,6 +53,9 @@ pub struct FindAndModify {
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 /// The change that a [`FindAndModify`] makes.
@@ -95,6 +99,7 @@ impl FindAndModify {
             modification,
             variables: RawDocumentBuf::new(),
             hint: None,
+            collation: None,
         }
     }
 }
@@ -104,22 +109,23 @@ pub(crate) fn run_find_and_modify(
     name: &str,
     command: &FindAndModify,
 ) -> Result<FindAndModifyReport> {
-    let environment = variables::parse_environment(&command.variables)?;
+    let environment = variables::parse_environment(&command.variables, command.collation.as_ref())?;
     // As on MongoDB, a filter on a single `_id` needs no order. The order is then not even checked, unless there is a projection.
     let has_projection = command
         .projection
         .as_ref()
         .is_some_and(|projection| !projection.is_empty());
     let sort = command.sort.as_deref();
-    let sort = sort.filter(|_| has_projection || !is_one_id(&command.filter));
+    let is_one_id = command.collation.is_none() && is_one_id(&command.filter);
+    let sort = sort.filter(|_| has_projection || !is_one_id);
     let query = |is_upsert| -> Result<ModifyQuery> {
         let filter = update::parse_filter(&command.filter, is_upsert, &environment)?;
-        let (sort, hint) = parse_order(sort, command.hint.as_ref())?;
+        let (sort, hint) = parse_order(sort, command.hint.as_ref(), environment.order())?;
         let projection = command.projection.as_deref();
         let projection = projection
             .map(|projection| Projection::parse(projection, &environment))
             .transpose()?;
-        let sort = sort.filter(|_| !is_one_id(&command.filter));
+        let sort = sort.filter(|_| !is_one_id);
         Ok(ModifyQuery {
             filter: Arc::new(filter),
             sort,
@@ -139,7 +145,7 @@ pub(crate) fn run_find_and_modify(
             // Keep this order of checks: MongoDB reports an invalid update before an invalid filter.
             let update = match pipeline {
                 Some(stages) => ParsedUpdate::parse_pipeline(stages, array_filters, &environment)?,
-                None => ParsedUpdate::parse(update, array_filters)?,
+                None => ParsedUpdate::parse(update, array_filters, environment.order())?,
             };
             let query = query(*upsert)?;
             let is_positional = Projection::is_positional;

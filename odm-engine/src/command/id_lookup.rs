@@ -33,6 +33,7 @@ pub(super) fn parse_id_condition(find: &Find) -> Option<IdCondition<'_>> {
         && find.skip == 0
         && find.limit != Some(0)
         && find.hint.is_none()
+        && find.collation.is_none()
         && find.variables.is_empty();
     if !is_plain {
         return None;

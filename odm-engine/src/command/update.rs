@@ -4,6 +4,7 @@ use bson::{RawBson, RawDocument, RawDocumentBuf};
 
 use super::matches::MatchIterator;
 use super::{parse_hint, variables};
+use crate::collation::Collation;
 use crate::document;
 use crate::error::{Error, Result, code};
 use crate::expression::Environment;
@@ -32,6 +33,9 @@ pub struct Update {
     pub variables: RawDocumentBuf,
     /// The index to use: its name, its key, or `{ $natural: 1 }` or `-1` for a collection scan. The planner chooses if `None`.
     pub hint: Option<RawBson>,
+    /// The order of strings in every comparison; `None` compares byte by byte. An index serves comparisons of strings only if it has the
+    /// same collation.
+    pub collation: Option<Collation>,
 }
 
 /// The report of an update.
@@ -53,12 +57,12 @@ pub(crate) fn run_update(
     name: &str,
     command: &Update,
 ) -> Result<UpdateReport> {
-    let environment = variables::parse_environment(&command.variables)?;
+    let environment = variables::parse_environment(&command.variables, command.collation.as_ref())?;
     let array_filters = &command.array_filters;
     // Keep this order of checks: MongoDB reports an invalid update before an invalid filter.
     let update = match &command.pipeline {
         Some(stages) => update::ParsedUpdate::parse_pipeline(stages, array_filters, &environment)?,
-        None => update::ParsedUpdate::parse(&command.update, array_filters)?,
+        None => update::ParsedUpdate::parse(&command.update, array_filters, environment.order())?,
     };
     let filter = Arc::new(parse_filter(&command.filter, command.upsert, &environment)?);
     if command.multi && update.is_replacement() {

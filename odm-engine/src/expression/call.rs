@@ -10,6 +10,7 @@ use bson::{DateTime, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::regroup::{RegroupOrder, regroup_operands};
 use super::{Environment, Expression, ExpressionOperator, Value, VariableScope, VisibleVariables};
+use crate::collation::ValueOrder;
 use crate::value::growth;
 use crate::{Error, Result, value};
 pub(super) use arguments::NamedArguments;
@@ -29,17 +30,24 @@ pub(super) struct OperatorCall<'a> {
 enum OperandFunction {
     One(Unary),
     Two(Binary),
+    TwoInOrder(OrderedBinary),
     Three(Ternary),
     /// Any number of operands. Each value is checked before the next operand is evaluated.
     Each(Variadic),
+    EachInOrder(OrderedVariadic),
     /// A bounded number of operands, all evaluated before the call.
     Many(Variadic),
+    ManyInOrder(OrderedVariadic),
 }
 
 pub(super) type Unary = for<'v> fn(Value<'v>) -> Result<Value<'v>>;
 pub(super) type Binary = for<'v> fn(Value<'v>, Value<'v>) -> Result<Value<'v>>;
 pub(super) type Ternary = for<'v> fn(Value<'v>, Value<'v>, Value<'v>) -> Result<Value<'v>>;
 pub(super) type Variadic = for<'v> fn(Vec<Value<'v>>) -> Result<Value<'v>>;
+
+/// A function that compares its operands.
+pub(super) type OrderedBinary = for<'v> fn(&ValueOrder, Value<'v>, Value<'v>) -> Result<Value<'v>>;
+pub(super) type OrderedVariadic = for<'v> fn(&ValueOrder, Vec<Value<'v>>) -> Result<Value<'v>>;
 
 impl OperatorCall<'_> {
     /// Builds an operator that is a function of one operand.
@@ -75,6 +83,42 @@ impl OperatorCall<'_> {
         )
     }
 
+    /// Builds an operator that compares two operands.
+    ///
+    /// # Errors
+    /// See [`unary`](OperatorCall::unary).
+    pub(super) fn ordered_binary(&self, function: OrderedBinary) -> Result<Expression> {
+        self.ordered_fixed_binary(self.exact_operands()?, function)
+    }
+
+    /// Builds an operator that compares any number of operands.
+    ///
+    /// # Errors
+    /// An operand cannot be parsed.
+    pub(super) fn ordered_variadic(&self, function: OrderedVariadic) -> Result<Expression> {
+        self.apply_function(
+            self.parse_operands()?,
+            OperandFunction::EachInOrder(function),
+        )
+    }
+
+    /// Builds an operator that compares two parsed operands.
+    ///
+    /// # Errors
+    /// No errors are returned today.
+    pub(super) fn ordered_fixed_binary(
+        &self,
+        operands: [Expression; 2],
+        function: OrderedBinary,
+    ) -> Result<Expression> {
+        self.apply_function(operands.into(), OperandFunction::TwoInOrder(function))
+    }
+
+    /// Returns the order of values of the operation.
+    pub(super) fn order(&self) -> &ValueOrder {
+        self.names.order()
+    }
+
     /// Builds an operator that is a function of three operands.
     ///
     /// # Errors
@@ -100,7 +144,7 @@ impl OperatorCall<'_> {
     /// # Errors
     /// An operand cannot be parsed.
     pub(super) fn associative(&self, function: Variadic) -> Result<Expression> {
-        self.regrouped_operator(RegroupOrder::Kept, function)
+        self.regrouped_operator(RegroupOrder::Kept, OperandFunction::Each(function))
     }
 
     /// Builds an operator that is associative and commutative. All constant operands are combined
@@ -109,16 +153,29 @@ impl OperatorCall<'_> {
     /// # Errors
     /// An operand cannot be parsed.
     pub(super) fn commutative(&self, function: Variadic) -> Result<Expression> {
-        self.regrouped_operator(RegroupOrder::Free, function)
+        self.regrouped_operator(RegroupOrder::Free, OperandFunction::Each(function))
     }
 
-    fn regrouped_operator(&self, order: RegroupOrder, function: Variadic) -> Result<Expression> {
-        regroup_operands(self, self.parse_operands()?, order, |operands| {
+    /// Builds an operator as [`commutative`](OperatorCall::commutative) does, for a function that compares.
+    ///
+    /// # Errors
+    /// An operand cannot be parsed.
+    pub(super) fn ordered_commutative(&self, function: OrderedVariadic) -> Result<Expression> {
+        self.regrouped_operator(RegroupOrder::Free, OperandFunction::EachInOrder(function))
+    }
+
+    fn regrouped_operator(
+        &self,
+        regrouping: RegroupOrder,
+        function: OperandFunction,
+    ) -> Result<Expression> {
+        regroup_operands(self, self.parse_operands()?, regrouping, |operands| {
             FunctionApplication {
                 name: self.name.into(),
                 operands,
-                function: OperandFunction::Each(function),
+                function,
                 is_associative: true,
+                order: self.order().clone(),
             }
         })
     }
@@ -132,6 +189,24 @@ impl OperatorCall<'_> {
         count: RangeInclusive<usize>,
         function: Variadic,
     ) -> Result<Expression> {
+        let operands = self.bounded_operands(count)?;
+        self.apply_function(operands, OperandFunction::Many(function))
+    }
+
+    /// Builds an operator as [`bounded_variadic`](OperatorCall::bounded_variadic) does, for a function that compares.
+    ///
+    /// # Errors
+    /// The number of operands is out of range (code 28667).
+    pub(super) fn ordered_bounded_variadic(
+        &self,
+        count: RangeInclusive<usize>,
+        function: OrderedVariadic,
+    ) -> Result<Expression> {
+        let operands = self.bounded_operands(count)?;
+        self.apply_function(operands, OperandFunction::ManyInOrder(function))
+    }
+
+    fn bounded_operands(&self, count: RangeInclusive<usize>) -> Result<Vec<Expression>> {
         let operands = self.parse_operands()?;
         if !count.contains(&operands.len()) {
             let (min, max) = (count.start(), count.end());
@@ -142,7 +217,7 @@ impl OperatorCall<'_> {
             );
             return Err(Error::with_server_code(28667, message));
         }
-        self.apply_function(operands, OperandFunction::Many(function))
+        Ok(operands)
     }
 
     /// Parses exactly `N` operands.
@@ -232,6 +307,7 @@ impl OperatorCall<'_> {
             operands,
             function,
             is_associative: false,
+            order: self.order().clone(),
         })
     }
 }
@@ -266,6 +342,7 @@ struct FunctionApplication {
     operands: Vec<Expression>,
     function: OperandFunction,
     is_associative: bool,
+    order: ValueOrder,
 }
 
 impl FoldableOperator for FunctionApplication {
@@ -281,7 +358,7 @@ impl FunctionApplication {
     /// operators that can be regrouped, whatever follows.
     fn evaluate_each<'v>(
         &'v self,
-        function: Variadic,
+        function: impl Fn(Vec<Value<'v>>) -> Result<Value<'v>>,
         operands: &'v [Expression],
         scope: &VariableScope<'_, 'v>,
     ) -> Result<Value<'v>> {
@@ -311,11 +388,20 @@ impl ExpressionOperator for FunctionApplication {
         match (self.function, self.operands.as_slice()) {
             (OperandFunction::One(function), [a]) => function(value(a)?),
             (OperandFunction::Two(function), [a, b]) => function(value(a)?, value(b)?),
+            (OperandFunction::TwoInOrder(function), [a, b]) => {
+                function(&self.order, value(a)?, value(b)?)
+            }
             (OperandFunction::Three(function), [a, b, c]) => {
                 function(value(a)?, value(b)?, value(c)?)
             }
             (OperandFunction::Each(function), all) => self.evaluate_each(function, all, scope),
+            (OperandFunction::EachInOrder(function), all) => {
+                self.evaluate_each(|values| function(&self.order, values), all, scope)
+            }
             (OperandFunction::Many(function), all) => function(evaluate_all(all, scope)?),
+            (OperandFunction::ManyInOrder(function), all) => {
+                function(&self.order, evaluate_all(all, scope)?)
+            }
             // Parsing has checked the number of operands.
             _ => Ok(Value::Missing),
         }

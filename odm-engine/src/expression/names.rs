@@ -4,6 +4,7 @@ use bson::RawBsonRef;
 
 use super::Environment;
 use super::constants::ConstantFolding;
+use crate::collation::ValueOrder;
 use crate::{Error, Result};
 
 /// The visible variables: system variables, variables of the command, and variables of enclosing
@@ -15,6 +16,7 @@ pub(crate) struct VisibleVariables<'n> {
     /// Whether the expression is evaluated without a document.
     without_document: bool,
     constants: &'n ConstantFolding,
+    order: &'n ValueOrder,
 }
 
 /// The system variables, which are always visible. `CURRENT` can be rebound.
@@ -43,6 +45,7 @@ impl<'n> VisibleVariables<'n> {
             outer: None,
             without_document: false,
             constants: environment.constant_folding(),
+            order: environment.order(),
         }
     }
 
@@ -67,6 +70,11 @@ impl<'n> VisibleVariables<'n> {
     /// Returns the folding state of the command.
     pub(super) fn constant_folding(&self) -> &'n ConstantFolding {
         self.constants
+    }
+
+    /// Returns the order of values in comparisons.
+    pub(super) fn order(&self) -> &'n ValueOrder {
+        self.order
     }
 
     /// Returns whether constant parts are folded.

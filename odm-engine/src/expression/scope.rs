@@ -5,6 +5,7 @@ use bson::{DateTime, RawBson, RawBsonRef, RawDocument};
 use super::Value;
 use super::constants::ConstantFolding;
 use crate::Result;
+use crate::collation::ValueOrder;
 
 /// The state shared by all expressions of one command: `$$NOW`, variables and the folding mode.
 #[derive(Debug, Clone)]
@@ -14,6 +15,7 @@ pub(crate) struct Environment {
     /// Variables of the command by name. `None` is the missing value.
     variables: Vec<(String, Option<RawBson>)>,
     constants: ConstantFolding,
+    order: ValueOrder,
 }
 
 /// A document with the variables visible to an expression.
@@ -39,7 +41,18 @@ impl Environment {
             now,
             variables: Vec::new(),
             constants: ConstantFolding::new(true),
+            order: ValueOrder::default(),
         }
+    }
+
+    /// Returns the environment with a different order of values.
+    pub(crate) fn with_order(self, order: ValueOrder) -> Environment {
+        Environment { order, ..self }
+    }
+
+    /// The order of values in comparisons.
+    pub(crate) fn order(&self) -> &ValueOrder {
+        &self.order
     }
 
     /// Returns a copy of the environment without constant folding: constants are evaluated for each

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::collation::ValueOrder;
 use crate::value::{self, Number};
 
 /// The result of an expression, borrowed from a document or from the expression where possible.
@@ -108,8 +109,8 @@ impl<'v> Value<'v> {
     }
 
     /// Compares two values in MongoDB's order over all types. A missing value sorts like undefined.
-    pub(crate) fn compare(&self, other: &Value<'_>) -> Ordering {
-        value::compare(self.or_undefined(), other.or_undefined())
+    pub(crate) fn compare(&self, other: &Value<'_>, order: &ValueOrder) -> Ordering {
+        order.compare(self.or_undefined(), other.or_undefined())
     }
 
     fn or_undefined(&self) -> RawBsonRef<'_> {
@@ -195,13 +196,16 @@ mod tests {
 
     #[test]
     fn a_missing_value_is_below_null() {
-        assert_eq!(Value::Missing.compare(&Value::NULL), Ordering::Less);
         assert_eq!(
-            Value::Missing.compare(&Value::Borrowed(RawBsonRef::Undefined)),
+            Value::Missing.compare(&Value::NULL, ValueOrder::SIMPLE),
+            Ordering::Less
+        );
+        assert_eq!(
+            Value::Missing.compare(&Value::Borrowed(RawBsonRef::Undefined), ValueOrder::SIMPLE),
             Ordering::Equal
         );
         assert_eq!(
-            Value::Missing.compare(&Value::Borrowed(RawBsonRef::MinKey)),
+            Value::Missing.compare(&Value::Borrowed(RawBsonRef::MinKey), ValueOrder::SIMPLE),
             Ordering::Greater
         );
     }

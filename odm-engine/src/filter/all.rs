@@ -12,6 +12,7 @@ use bson::{RawBsonRef, RawDocument};
 use super::compare::Comparison;
 use super::parse::{self, FieldOperand};
 use super::{ValuePredicate, ValueTest, elem_match};
+use crate::collation::ValueOrder;
 use crate::pattern::Regex;
 use crate::{Error, Result, value};
 
@@ -27,7 +28,7 @@ pub(super) fn parse_all(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
         if of_elements {
             element_condition(operand, item)
         } else {
-            value_condition(item)
+            value_condition(item, operand.order)
         }
     };
     Ok(ValuePredicate::All(
@@ -37,7 +38,7 @@ pub(super) fn parse_all(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     ))
 }
 
-fn value_condition(item: RawBsonRef<'_>) -> Result<ValuePredicate> {
+fn value_condition(item: RawBsonRef<'_>, order: &ValueOrder) -> Result<ValuePredicate> {
     match item {
         RawBsonRef::RegularExpression(literal) => Ok(ValuePredicate::Test(ValueTest::Regex(
             Regex::from_literal(literal)?,
@@ -45,7 +46,7 @@ fn value_condition(item: RawBsonRef<'_>) -> Result<ValuePredicate> {
         RawBsonRef::Document(inner) if parse::has_operators(inner) => Err(Error::bad_value(
             "$all takes values or only $elemMatch, not conditions",
         )),
-        item => Comparison::equality_predicate(item),
+        item => Comparison::equality_predicate(item, order),
     }
 }
 

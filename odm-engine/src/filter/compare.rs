@@ -29,8 +29,10 @@ use std::cmp::Ordering;
 
 use bson::{RawBson, RawBsonRef};
 
+use super::collated::CollatedTest;
 use super::parse::FieldOperand;
 use super::{ValuePredicate, ValueTest};
+use crate::collation::ValueOrder;
 use crate::value::{self, Number};
 use crate::{Error, Result};
 
@@ -52,7 +54,7 @@ pub(crate) enum CompareOperator {
 }
 
 pub(super) fn parse_eq(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
-    Comparison::equality_predicate(operand.value)
+    Comparison::equality_predicate(operand.value, operand.order)
 }
 
 pub(super) fn parse_ne(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
@@ -80,12 +82,32 @@ impl Comparison {
     ///
     /// # Errors
     /// The value is undefined, which cannot be compared.
-    pub(super) fn equality_predicate(value: RawBsonRef<'_>) -> Result<ValuePredicate> {
-        comparison_predicate(CompareOperator::Eq, value)
+    pub(super) fn equality_predicate(
+        value: RawBsonRef<'_>,
+        order: &ValueOrder,
+    ) -> Result<ValuePredicate> {
+        comparison_predicate(CompareOperator::Eq, value, order)
     }
 
     /// Returns whether a value passes. A missing value counts as null.
     pub(crate) fn matches(&self, value: Option<RawBsonRef<'_>>) -> bool {
+        self.matches_by(value, value::compare)
+    }
+
+    /// Returns whether a value passes, in an order of values.
+    pub(super) fn matches_in_order(
+        &self,
+        value: Option<RawBsonRef<'_>>,
+        order: &ValueOrder,
+    ) -> bool {
+        self.matches_by(value, |value, operand| order.compare(value, operand))
+    }
+
+    fn matches_by(
+        &self,
+        value: Option<RawBsonRef<'_>>,
+        compare: impl Fn(RawBsonRef<'_>, RawBsonRef<'_>) -> Ordering,
+    ) -> bool {
         let operand = self.value.as_raw_bson_ref();
         let value = value.unwrap_or(RawBsonRef::Undefined);
         if value::type_rank(value) != value::type_rank(operand) {
@@ -105,7 +127,7 @@ impl Comparison {
         }
         let is_nan = |value| Number::from_bson(value).is_some_and(Number::is_nan);
         match (is_nan(value), is_nan(operand)) {
-            (false, false) => self.operator.accepts_order(value::compare(value, operand)),
+            (false, false) => self.operator.accepts_order(compare(value, operand)),
             // NaN equals NaN and is neither greater nor less than other values.
             (true, true) => self.operator.accepts_order(Ordering::Equal),
             _ => false,
@@ -137,20 +159,25 @@ fn ordered_predicate(
             operand.operator, operand.field
         )));
     }
-    comparison_predicate(operator, operand.value)
+    comparison_predicate(operator, operand.value, operand.order)
 }
 
 fn comparison_predicate(
     operator: CompareOperator,
     value: RawBsonRef<'_>,
+    order: &ValueOrder,
 ) -> Result<ValuePredicate> {
     if value == RawBsonRef::Undefined {
         return Err(Error::bad_value("cannot compare to undefined"));
     }
-    Ok(ValuePredicate::Test(ValueTest::Compare(Comparison {
+    let comparison = Comparison {
         operator,
         value: value.into(),
-    })))
+    };
+    Ok(ValuePredicate::Test(match order.collates(value) {
+        true => ValueTest::Collated(CollatedTest::comparison(comparison, order)),
+        false => ValueTest::Compare(comparison),
+    }))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use bson::{RawArray, RawBsonRef, RawDocument};
 
 use super::parse::{self, FieldOperand};
 use super::{FilterExpression, ValuePredicate, ValueTest};
+use crate::collation::ValueOrder;
 use crate::{Error, Result, value};
 
 /// Conditions on a single array element.
@@ -39,7 +40,7 @@ pub(super) fn parse_elem_match(operand: &FieldOperand<'_>) -> Result<ValuePredic
         ));
     };
     Ok(ValuePredicate::Test(ValueTest::ElemMatch(
-        ElemMatch::parse_conditions(conditions)?,
+        ElemMatch::parse_conditions(conditions, operand.order)?,
     )))
 }
 
@@ -48,13 +49,16 @@ impl ElemMatch {
     ///
     /// # Errors
     /// The conditions are malformed, as for a filter.
-    pub(crate) fn parse_conditions(conditions: &RawDocument) -> Result<ElemMatch> {
+    pub(crate) fn parse_conditions(
+        conditions: &RawDocument,
+        order: &ValueOrder,
+    ) -> Result<ElemMatch> {
         Ok(if parse::is_on_value(conditions) {
-            ElemMatch::Value(Box::new(parse::parse_predicate("", conditions)?))
+            ElemMatch::Value(Box::new(parse::parse_predicate("", conditions, order)?))
         } else {
             ElemMatch::Document(Box::new(parse::parse_document(
                 conditions,
-                parse::FilterContext::Element,
+                parse::FilterContext::Element(order),
             )?))
         })
     }

@@ -31,14 +31,14 @@ pub(super) fn parse_expr(condition: &DocumentOperand<'_>) -> Result<FilterExpres
     let value = condition.value;
     let environment = match condition.place {
         FilterContext::Command(environment) => environment,
-        FilterContext::Elsewhere => {
+        FilterContext::Elsewhere(_) => {
             let message = "$expr is allowed only in the filter of a command";
             return Err(Error::with_server_code(
                 code::QUERY_FEATURE_NOT_ALLOWED,
                 message,
             ));
         }
-        FilterContext::Element => {
+        FilterContext::Element(_) => {
             let message = "$expr is a condition on documents and is not allowed inside $elemMatch";
             return Err(Error::bad_value(message));
         }
@@ -89,6 +89,8 @@ fn translate_equalities(
     };
     let value = constant.into_bson()?;
     match value.as_raw_bson_ref() {
+        // A comparison under a collation has no bounds here.
+        collated if environment.order().collates(collated) => None,
         // An expression compares an array as a whole, but a filter also compares the elements.
         // Undefined and null also differ between the two.
         RawBsonRef::Array(_) | RawBsonRef::Undefined | RawBsonRef::Null => None,

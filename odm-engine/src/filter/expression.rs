@@ -4,6 +4,7 @@ use std::fmt;
 
 use bson::{RawBsonRef, RawDocument};
 
+use super::collated::{CollatedOperand, CollatedTest};
 use super::expr::ExprCondition;
 use super::{CompareOperator, Comparison, ElemMatch, Membership};
 use crate::Result;
@@ -43,6 +44,7 @@ pub(crate) enum ValuePredicate {
 /// A single test of a value. Tests that the planner understands have a variant of their own.
 #[derive(Debug)]
 pub(crate) enum ValueTest {
+    Collated(CollatedTest),
     Compare(Comparison),
     ElemMatch(ElemMatch),
     Exists,
@@ -142,6 +144,16 @@ impl FilterExpression {
     }
 }
 
+fn comparison_rank(comparison: &Comparison) -> u8 {
+    match comparison.operator {
+        CompareOperator::Eq => 5,
+        CompareOperator::Lte => 6,
+        CompareOperator::Lt => 7,
+        CompareOperator::Gt => 8,
+        CompareOperator::Gte => 9,
+    }
+}
+
 fn any_matches(any: &[FilterExpression], document: &RawDocument) -> Result<bool> {
     for inner in any {
         if inner.matches(document, &mut None)? {
@@ -194,6 +206,7 @@ impl ValueTest {
         position: &mut Option<usize>,
     ) -> bool {
         match self {
+            ValueTest::Collated(collated) => collated.matches(value),
             ValueTest::Compare(comparison) => comparison.matches(value),
             ValueTest::ElemMatch(elements) => match value {
                 Some(RawBsonRef::Array(array)) => {
@@ -218,7 +231,8 @@ impl ValueTest {
         match self {
             ValueTest::Exists => true,
             ValueTest::Other(operator) => operator.requires_existing(),
-            ValueTest::Compare(_)
+            ValueTest::Collated(_)
+            | ValueTest::Compare(_)
             | ValueTest::ElemMatch(_)
             | ValueTest::In(_)
             | ValueTest::Regex(_) => false,
@@ -229,13 +243,12 @@ impl ValueTest {
         match self {
             ValueTest::ElemMatch(ElemMatch::Document(_)) => 2,
             ValueTest::ElemMatch(ElemMatch::Value(_)) => 3,
-            ValueTest::Compare(comparison) => match comparison.operator {
-                CompareOperator::Eq => 5,
-                CompareOperator::Lte => 6,
-                CompareOperator::Lt => 7,
-                CompareOperator::Gt => 8,
-                CompareOperator::Gte => 9,
+            ValueTest::Collated(collated) => match collated.operand() {
+                CollatedOperand::Compare(comparison) => comparison_rank(comparison),
+                CollatedOperand::In { .. } if collated.equal_value().is_some() => 5,
+                CollatedOperand::In { .. } => 13,
             },
+            ValueTest::Compare(comparison) => comparison_rank(comparison),
             ValueTest::Regex(_) => 10,
             ValueTest::Exists => 12,
             // MongoDB turns an `$in` with one value into an equality.
@@ -249,9 +262,11 @@ impl ValueTest {
         match self {
             ValueTest::ElemMatch(_) => LeafArrayMode::Whole,
             ValueTest::Other(operator) => operator.leaf_mode(),
-            ValueTest::Compare(_) | ValueTest::Exists | ValueTest::In(_) | ValueTest::Regex(_) => {
-                LeafArrayMode::Expand
-            }
+            ValueTest::Collated(_)
+            | ValueTest::Compare(_)
+            | ValueTest::Exists
+            | ValueTest::In(_)
+            | ValueTest::Regex(_) => LeafArrayMode::Expand,
         }
     }
 }

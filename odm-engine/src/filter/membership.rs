@@ -18,6 +18,7 @@
 
 use bson::{RawBson, RawBsonRef};
 
+use super::collated::CollatedTest;
 use super::encoded_set::{EncodedSet, EncodedSetBuilder};
 use super::parse::FieldOperand;
 use super::{ValuePredicate, ValueTest};
@@ -42,8 +43,9 @@ pub(crate) struct Membership {
 pub(super) fn parse_in(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
     let needs_array = || Error::bad_value(format!("{} needs an array", operand.operator));
     let array = operand.value.as_array().ok_or_else(needs_array)?;
+    let is_collated = value::items(array).any(|item| operand.order.collates(item));
     let mut collector = MembershipBuilder::default();
-    let mut patterns = Vec::new();
+    let (mut patterns, mut collated) = (Vec::new(), Vec::new());
     for item in value::items(array) {
         match item {
             RawBsonRef::RegularExpression(literal) => patterns.push(Regex::from_literal(literal)?),
@@ -57,8 +59,13 @@ pub(super) fn parse_in(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
                 let message = format!("{} takes values, not conditions", operand.operator);
                 return Err(Error::bad_value(message));
             }
+            item if is_collated => collated.push(item.into()),
             item => collector.add_value(item)?,
         }
+    }
+    if is_collated {
+        let membership = CollatedTest::membership(collated, patterns, operand.order);
+        return Ok(ValuePredicate::Test(ValueTest::Collated(membership)));
     }
     Ok(ValuePredicate::Test(ValueTest::In(
         collector.into_membership(patterns),

@@ -25,7 +25,7 @@ pub(super) fn parse_not(operand: &FieldOperand<'_>) -> Result<ValuePredicate> {
             Err(Error::bad_value("$not cannot be empty"))
         }
         RawBsonRef::Document(conditions) => {
-            Ok(parse::parse_predicate(operand.field, conditions)?.negated())
+            Ok(parse::parse_predicate(operand.field, conditions, operand.order)?.negated())
         }
         _ => Err(Error::bad_value(
             "$not needs conditions or a regular expression",

@@ -9,6 +9,7 @@ use super::{FilterExpression, ValuePredicate, ValueTest};
 use super::{
     all, bits, elem_match, exists, expr, logical, membership, modulo, not, regex, size, type_of,
 };
+use crate::collation::ValueOrder;
 use crate::expression::Environment;
 use crate::path::Path;
 use crate::pattern::Regex;
@@ -80,6 +81,7 @@ pub(super) struct FieldOperand<'a> {
     pub(super) value: RawBsonRef<'a>,
     /// The document that contains the operator.
     pub(super) siblings: &'a RawDocument,
+    pub(super) order: &'a ValueOrder,
 }
 
 /// The operand of an operator at the top level.
@@ -97,9 +99,18 @@ pub(super) enum FilterContext<'a> {
     /// The filter of a command, with the environment of expressions.
     Command(&'a Arc<Environment>),
     /// Another filter on whole documents.
-    Elsewhere,
+    Elsewhere(&'a ValueOrder),
     /// A condition on an array element.
-    Element,
+    Element(&'a ValueOrder),
+}
+
+impl<'a> FilterContext<'a> {
+    fn order(self) -> &'a ValueOrder {
+        match self {
+            FilterContext::Command(environment) => environment.order(),
+            FilterContext::Elsewhere(order) | FilterContext::Element(order) => order,
+        }
+    }
 }
 
 /// Parses conditions on a document.
@@ -125,8 +136,8 @@ pub(super) fn parse_document(
         }
         let predicate = match is_reference_field(name) {
             // As on MongoDB, a document is a value here, also a document of operators.
-            true => Comparison::equality_predicate(value)?,
-            false => parse_field_value(name, value)?,
+            true => Comparison::equality_predicate(value, place.order())?,
+            false => parse_field_value(name, value, place.order())?,
         };
         match predicate.at_path(&Path::new(name)) {
             FilterExpression::And(inner) => all.extend(inner),
@@ -140,7 +151,11 @@ pub(super) fn parse_document(
 }
 
 /// Parses conditions on a value, such as `{ $gte: 5, $lt: 9 }`.
-pub(super) fn parse_predicate(field: &str, conditions: &RawDocument) -> Result<ValuePredicate> {
+pub(super) fn parse_predicate(
+    field: &str,
+    conditions: &RawDocument,
+    order: &ValueOrder,
+) -> Result<ValuePredicate> {
     let mut all = Vec::new();
     for (name, value) in value::fields(conditions) {
         let parse = find_operator(FIELD_OPERATORS, name, || {
@@ -151,6 +166,7 @@ pub(super) fn parse_predicate(field: &str, conditions: &RawDocument) -> Result<V
             field,
             value,
             siblings: conditions,
+            order,
         })?);
     }
     Ok(match all.len() {
@@ -179,15 +195,19 @@ fn is_document_operator(name: &str) -> bool {
 }
 
 /// Parses the right side of a field: a value, a pattern or conditions.
-fn parse_field_value(name: &str, value: RawBsonRef<'_>) -> Result<ValuePredicate> {
+fn parse_field_value(
+    name: &str,
+    value: RawBsonRef<'_>,
+    order: &ValueOrder,
+) -> Result<ValuePredicate> {
     match value {
         RawBsonRef::Document(conditions) if has_operators(conditions) => {
-            parse_predicate(name, conditions)
+            parse_predicate(name, conditions, order)
         }
         RawBsonRef::RegularExpression(literal) => Ok(ValuePredicate::Test(ValueTest::Regex(
             Regex::from_literal(literal)?,
         ))),
-        value => Comparison::equality_predicate(value),
+        value => Comparison::equality_predicate(value, order),
     }
 }
 

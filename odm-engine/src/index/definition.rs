@@ -2,7 +2,8 @@ use bson::RawDocumentBuf;
 
 use super::part::{self, PartProjection};
 use super::wildcard::Coverage;
-use super::{Collator, Direction, Index, collation};
+use super::{Direction, Index, collation};
+use crate::collation::Collator;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, RecordId};

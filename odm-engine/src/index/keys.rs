@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::{Collation, IndexState, collation, hashed, part, wildcard};
+use super::{IndexState, collation, hashed, part, wildcard};
+use crate::collation::Collation;
 use crate::document::append_field;
 use crate::error::{DuplicateKey, Error, Result, code};
 use crate::filter::Filter;

@@ -6,7 +6,8 @@ use bson::{RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::verbatim::VerbatimOptions;
 use super::wildcard::{self, Coverage};
-use super::{Collation, Direction, Index, collation, hashed, partial, unsupported};
+use super::{Direction, Index, collation, hashed, partial, unsupported};
+use crate::collation::Collation;
 use crate::document::append_field;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;

@@ -16,8 +16,9 @@ mod coverage;
 
 use bson::{RawArray, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use super::Index;
 use super::keys::KeyCollector;
-use super::{Collator, Index};
+use crate::collation::Collator;
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
 use crate::key::value::{encode_collated, encode_value};

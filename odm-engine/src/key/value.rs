@@ -27,9 +27,9 @@ use bson::raw::{RawBinaryRef, cstr};
 use bson::spec::BinarySubtype;
 use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocument, RawDocumentBuf};
 
+use crate::collation::Collator;
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::index::Collator;
 use crate::value;
 
 pub(crate) use decode::KeyDecoder;
@@ -116,7 +116,7 @@ fn encode_ascending(
             return Ok(());
         }
         (RawBsonRef::Symbol(_), Some(_)) => {
-            let message = "a symbol cannot be in an index with a collation; store a string";
+            let message = "a symbol has no collation key; store a string";
             return Err(Error::with_server_code(
                 code::CANNOT_BUILD_INDEX_KEYS,
                 message,

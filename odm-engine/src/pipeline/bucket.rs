@@ -21,6 +21,7 @@ use super::{
     CollectionSource, DocumentIterator, MAX_STAGE_BYTES, PipelineStage, StageOperator,
     too_much_memory,
 };
+use crate::collation::ValueOrder;
 use crate::expression::{Computation, Environment};
 use crate::{Error, Result, value};
 
@@ -32,6 +33,7 @@ struct BucketStage {
     /// The `_id` of the default bucket.
     default: Option<RawBson>,
     outputs: GroupOutputs,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_bucket(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
@@ -62,8 +64,10 @@ pub(super) fn parse_bucket(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     if let (Some(default), Some(first), Some(last)) =
         (&default, boundaries.first(), boundaries.last())
     {
-        let compare =
-            |bound: &RawBson| value::compare(default.as_raw_bson_ref(), bound.as_raw_bson_ref());
+        let compare = |bound: &RawBson| {
+            let (default, bound) = (default.as_raw_bson_ref(), bound.as_raw_bson_ref());
+            environment.order().compare(default, bound)
+        };
         if compare(first).is_ge() && compare(last).is_lt() {
             let message = "the 'default' of $bucket must lie outside of the boundaries";
             return Err(Error::with_server_code(40199, message));
@@ -74,6 +78,7 @@ pub(super) fn parse_bucket(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
         boundaries,
         default,
         outputs: outputs.map_or_else(|| count_outputs(environment), Ok)?,
+        order: environment.order().clone(),
     })])
 }
 
@@ -171,7 +176,7 @@ fn read_boundaries(
             let message = "the 'boundaries' of $bucket must all be of one type";
             return Err(Error::with_server_code(40193, message));
         }
-        if value::compare(bound, next).is_ge() {
+        if environment.order().compare(bound, next).is_ge() {
             let message = "the 'boundaries' of $bucket must ascend";
             return Err(Error::with_server_code(40194, message));
         }
@@ -230,7 +235,7 @@ impl BucketStage {
         // A missing value sorts below null.
         let above = self.boundaries.partition_point(|bound| {
             let bound = crate::expression::Value::Borrowed(bound.as_raw_bson_ref());
-            bound.compare(&by).is_le()
+            bound.compare(&by, &self.order).is_le()
         });
         let last = self.boundaries.len() - 1;
         if let Some(position) = above.checked_sub(1).filter(|position| *position < last)
@@ -251,7 +256,8 @@ impl BucketStage {
     fn is_default_first(&self) -> bool {
         match (&self.default, self.boundaries.first()) {
             (Some(default), Some(first)) => {
-                value::compare(default.as_raw_bson_ref(), first.as_raw_bson_ref()).is_lt()
+                let (default, first) = (default.as_raw_bson_ref(), first.as_raw_bson_ref());
+                self.order.compare(default, first).is_lt()
             }
             _ => false,
         }

@@ -31,6 +31,7 @@ use super::{
     CollectionSource, DocumentIterator, MAX_STAGE_BYTES, PipelineStage, StageOperator,
     too_much_memory,
 };
+use crate::collation::ValueOrder;
 use crate::expression::Computation;
 use crate::value::{self, Number};
 use crate::{Error, Result};
@@ -43,6 +44,7 @@ struct BucketAutoStage {
     count: usize,
     granularity: Option<Granularity>,
     outputs: GroupOutputs,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_bucket_auto(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
@@ -78,6 +80,7 @@ pub(super) fn parse_bucket_auto(call: &StageCall<'_>) -> Result<Vec<PipelineStag
         by,
         count,
         granularity,
+        order: environment.order().clone(),
         outputs: match outputs.filter(|outputs| !outputs.is_empty()) {
             Some(outputs) => outputs,
             None => count_outputs(environment)?,
@@ -142,7 +145,10 @@ impl StageOperator for BucketAutoStage {
             }
             valued.push((value, document));
         }
-        valued.sort_by(|(a, _), (b, _)| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+        valued.sort_by(|(a, _), (b, _)| {
+            let (a, b) = (a.as_raw_bson_ref(), b.as_raw_bson_ref());
+            self.order.compare(a, b)
+        });
         let size = (valued.len() as f64 / self.count as f64).round() as usize;
         let mut filling = BucketFiller {
             stage: &self,
@@ -201,7 +207,8 @@ impl BucketFiller<'_> {
         let Some(granularity) = &self.stage.granularity else {
             let max = bucket.max.clone();
             let equal = |(value, _): &ValuedDocument| {
-                value::equal(value.as_raw_bson_ref(), max.as_raw_bson_ref())
+                let order = &self.stage.order;
+                order.equal(value.as_raw_bson_ref(), max.as_raw_bson_ref())
             };
             while let Some((value, document)) = self.remaining.next_if(equal) {
                 bucket.add_document(value, &document, outputs)?;

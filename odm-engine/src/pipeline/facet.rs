@@ -38,6 +38,7 @@ pub(super) fn parse_facet(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     };
     let context = PipelineContext {
         is_in_facet: true,
+        enclosing_stage: Some("$facet"),
         ..call.context.clone()
     };
     let mut facets = Vec::new();
@@ -64,7 +65,7 @@ pub(super) fn parse_facet(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
                 let message = "a stage of a pipeline is a document with exactly one field";
                 return Err(Error::with_server_code(40323, message));
             };
-            stages::find_parser(name)?;
+            stages::check_name(name)?;
         }
         facets.push((name.into(), Pipeline::parse_in(stages, &context)?));
     }

@@ -21,10 +21,11 @@ use super::{
     too_much_memory,
 };
 use crate::accumulator::{Accumulator, AccumulatorSpec};
+use crate::collation::ValueOrder;
 use crate::direction::Direction;
 use crate::document::append_field;
 use crate::expression::{Computation, Environment};
-use crate::key::value::encode_value;
+use crate::key::value::encode_collated;
 use crate::{Error, Result, value};
 
 /// The grouping expression and the outputs of `$group`.
@@ -35,6 +36,8 @@ pub(super) struct GroupStage {
     /// not a document.
     pub(super) single_id_field: Option<CString>,
     pub(super) outputs: GroupOutputs,
+    /// The order of values, which decides whether two documents have equal groups.
+    pub(super) order: ValueOrder,
 }
 
 /// The accumulated fields of a group.
@@ -77,6 +80,7 @@ pub(super) fn parse_group(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
         id,
         single_id_field,
         outputs,
+        order: environment.order().clone(),
     })])
 }
 
@@ -124,7 +128,8 @@ impl StageOperator for GroupStage {
             let document = document?;
             let id = self.group_id(&document)?;
             let mut key = Vec::new();
-            encode_value(id.as_raw_bson_ref(), Direction::Ascending, &mut key)?;
+            let value = id.as_raw_bson_ref();
+            encode_collated(value, Direction::Ascending, self.order.collator(), &mut key)?;
             let position = match positions.get(&key) {
                 Some(position) => *position,
                 None => {

@@ -94,7 +94,7 @@ pub(super) fn parse_lookup(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
     }
     let context = PipelineContext {
         environment: Arc::new(inner),
-        ..call.context.nested_context()?
+        ..call.context.nested_context("$lookup")?
     };
     let stages = arguments.stages.unwrap_or_default();
     // Report a malformed pipeline before the first document.
@@ -219,7 +219,11 @@ impl LookupStage {
         let mut pipeline = self.pipeline_for(document)?;
         if let Some(equality) = &self.equality {
             let values = equality.lookup_values(document);
-            pipeline.prepend_filter(Filter::equal_to_any(&equality.foreign, &values)?);
+            pipeline.prepend_filter(Filter::equal_to_any(
+                &equality.foreign,
+                &values,
+                self.context.environment.order(),
+            )?);
         }
         let documents = match &self.collection {
             Some(collection) => source.run_pipeline(collection, pipeline)?,

@@ -28,7 +28,7 @@ pub(super) fn parse_sort(call: &StageCall<'_>) -> Result<Vec<PipelineStage>> {
         // A stream of documents has no natural order, so `$natural` is checked like any other path.
         check_field_path("$natural")?;
     }
-    let sort = Sort::parse(specification)?;
+    let sort = Sort::parse(specification, call.context.environment.order())?;
     if sort.is_empty() {
         return Err(Error::with_server_code(
             15976,

@@ -14,6 +14,7 @@ use bson::{RawBsonRef, rawdoc};
 use super::PipelineStage;
 use super::group::{GroupOutputs, GroupStage};
 use super::stages::StageCall;
+use crate::collation::ValueOrder;
 use crate::expression::Computation;
 use crate::sort::Sort;
 use crate::{Error, Result, value};
@@ -47,8 +48,9 @@ pub(super) fn parse_sort_by_count(call: &StageCall<'_>) -> Result<Vec<PipelineSt
         id: Computation::parse(call.operand, environment)?,
         single_id_field: None,
         outputs,
+        order: environment.order().clone(),
     };
-    let sort = Sort::parse(&rawdoc! { "count": -1 })?;
+    let sort = Sort::parse(&rawdoc! { "count": -1 }, ValueOrder::SIMPLE)?;
     Ok(vec![
         PipelineStage::from_operator(group),
         PipelineStage::Sort(sort),

@@ -6,8 +6,8 @@ use bson::RawBsonRef;
 
 use super::{
     PipelineStage, add_fields, bucket, bucket_auto, count, documents, facet, group, limit, lookup,
-    r#match, project, redact, replace_root, sample, skip, sort, sort_by_count, union_with, unset,
-    unwind,
+    r#match, output, project, redact, replace_root, sample, skip, sort, sort_by_count, union_with,
+    unset, unwind,
 };
 use crate::expression::Environment;
 use crate::{Error, Result};
@@ -26,6 +26,8 @@ pub(super) struct StageCall<'a> {
 pub(super) struct PipelineContext {
     pub(super) environment: Arc<Environment>,
     pub(super) is_in_facet: bool,
+    /// The stage that contains the pipeline; `None` for the pipeline of a command.
+    pub(super) enclosing_stage: Option<&'static str>,
     /// The number of enclosing pipelines.
     pub(super) depth: usize,
     /// The number of stages so far, including the stages of enclosing pipelines.
@@ -79,8 +81,6 @@ const UNSUPPORTED_STAGES: &[&str] = &[
     "$indexStats",
     "$listLocalSessions",
     "$listSessions",
-    "$merge",
-    "$out",
     "$planCacheStats",
     "$search",
     "$searchMeta",
@@ -93,6 +93,7 @@ impl PipelineContext {
         PipelineContext {
             environment: Arc::clone(environment),
             is_in_facet: false,
+            enclosing_stage: None,
             depth: 0,
             stages: 0,
         }
@@ -111,23 +112,35 @@ impl PipelineContext {
         Ok(())
     }
 
-    /// Returns the context of a pipeline that is nested in this pipeline.
+    /// Returns the context of a pipeline that a stage of this pipeline contains.
     ///
     /// # Errors
     /// Too many enclosing pipelines.
-    pub(super) fn nested_context(&self) -> Result<PipelineContext> {
+    pub(super) fn nested_context(&self, stage: &'static str) -> Result<PipelineContext> {
         if self.depth >= MAX_PIPELINE_DEPTH {
             let message = format!("pipelines can nest at most {MAX_PIPELINE_DEPTH} levels deep");
             return Err(Error::with_server_code(232, message));
         }
         Ok(PipelineContext {
+            enclosing_stage: Some(stage),
             depth: self.depth + 1,
             ..self.clone()
         })
     }
 }
 
-/// Returns the parser of a stage.
+/// Checks the name of a stage.
+///
+/// # Errors
+/// See [`find_parser`].
+pub(super) fn check_name(name: &str) -> Result<()> {
+    match output::is_output(name) {
+        true => Ok(()),
+        false => find_parser(name).map(drop),
+    }
+}
+
+/// Returns the parser of a stage that does not [write](output) its documents.
 ///
 /// # Errors
 /// The stage is unknown (code 40324) or not supported.

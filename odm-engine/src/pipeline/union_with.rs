@@ -50,7 +50,7 @@ pub(super) fn parse_union_with(call: &StageCall<'_>) -> Result<Vec<PipelineStage
             return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));
         }
     }
-    let context = call.context.nested_context()?;
+    let context = call.context.nested_context("$unionWith")?;
     let pipeline = Pipeline::parse_in(stages.unwrap_or_default(), &context)?;
     if collection.is_none() && !pipeline.begins_with_documents() {
         let message = "$unionWith needs a collection, or a pipeline that begins with $documents";

@@ -10,11 +10,14 @@ use bson::{RawArray, RawArrayBuf, RawBsonRef, RawDocumentBuf};
 
 use display::{DisplayLimit, after_text, bracket_limits};
 
+use crate::collation::Collator;
 use crate::direction::Direction;
 use crate::error::Result;
-use crate::filter::{CompareOperator, Comparison, Membership, ValueTest};
+use crate::filter::{
+    CollatedOperand, CollatedTest, CompareOperator, Comparison, Membership, ValueTest,
+};
 use crate::index::hashed::hash_encoding;
-use crate::key::value::{collated_brackets, encode_text_prefix, encode_value, type_bracket};
+use crate::key::value::{collated_brackets, encode_collated, encode_text_prefix, type_bracket};
 use crate::pattern::Regex;
 use crate::store::{KeyRange, after_prefix};
 use crate::value::Number;
@@ -58,7 +61,8 @@ impl ValueBounds {
     pub(super) fn from_test(test: &ValueTest) -> Result<Option<ValueBounds>> {
         let mut intervals = Vec::new();
         let is_bounded = match test {
-            ValueTest::Compare(comparison) => add_comparison(comparison, &mut intervals)?,
+            ValueTest::Collated(collated) => add_collated(collated, &mut intervals)?,
+            ValueTest::Compare(comparison) => add_comparison(comparison, None, &mut intervals)?,
             ValueTest::In(membership) => add_membership(membership, &mut intervals)?,
             ValueTest::Regex(regex) => {
                 add_regex(regex, &mut intervals);
@@ -221,9 +225,9 @@ impl FromIterator<Interval> for ValueBounds {
 }
 
 impl Interval {
-    fn from_value(value: RawBsonRef<'_>) -> Result<Interval> {
+    fn from_value(value: RawBsonRef<'_>, collator: Option<&Collator>) -> Result<Interval> {
         Ok(Interval {
-            start: encode_ascending(value)?.into(),
+            start: encode_ascending(value, collator)?.into(),
             kind: IntervalKind::Point(Some(Box::new(DisplayLimit::inclusive(value)))),
         })
     }
@@ -401,33 +405,39 @@ fn is_empty_value(start: &[u8]) -> bool {
     let document = RawDocumentBuf::new();
     let array = RawArrayBuf::new();
     let values = [RawBsonRef::Document(&document), RawBsonRef::Array(&array)];
-    let mut encoded = values.into_iter().map(encode_ascending);
+    let mut encoded = values
+        .into_iter()
+        .map(|value| encode_ascending(value, None));
     encoded.any(|encoded| encoded.is_ok_and(|encoded| encoded == start))
 }
 
 /// Adds the values that a comparison admits. Returns `false` if the comparison is unbounded.
-fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Result<bool> {
+fn add_comparison(
+    comparison: &Comparison,
+    collator: Option<&Collator>,
+    intervals: &mut Vec<Interval>,
+) -> Result<bool> {
     let value = comparison.value.as_raw_bson_ref();
     if comparison.operator == CompareOperator::Eq {
-        add_equal(value, intervals)?;
+        add_equal(value, collator, intervals)?;
         return Ok(true);
     }
     match value {
         // MinKey and MaxKey compare with every value. An array is compared as a whole, but indexed by its elements.
         RawBsonRef::MinKey | RawBsonRef::MaxKey | RawBsonRef::Array(_) => return Ok(false),
         RawBsonRef::Null => {
-            add_equal(value, intervals)?;
+            add_equal(value, collator, intervals)?;
             return Ok(true);
         }
         _ => {}
     }
     if Number::from_bson(value).is_some_and(Number::is_nan) {
         // NaN is neither less nor greater than any value, and is equal to itself.
-        add_equal(value, intervals)?;
+        add_equal(value, collator, intervals)?;
         return Ok(true);
     }
     let mut interval = Interval::whole_type(value);
-    let key = encode_ascending(value)?;
+    let key = encode_ascending(value, collator)?;
     let (included, excluded) = (
         DisplayLimit::inclusive(value),
         DisplayLimit::exclusive(value),
@@ -457,9 +467,25 @@ fn add_comparison(comparison: &Comparison, intervals: &mut Vec<Interval>) -> Res
     Ok(true)
 }
 
+/// Adds the values that a comparison under a collation admits. The bounds are those of an index with the same collation.
+fn add_collated(collated: &CollatedTest, intervals: &mut Vec<Interval>) -> Result<bool> {
+    let collator = collated.order().collator();
+    match collated.operand() {
+        CollatedOperand::Compare(comparison) => add_comparison(comparison, collator, intervals),
+        // A pattern needs the strings, which the index does not have.
+        CollatedOperand::In { patterns, .. } if !patterns.is_empty() => Ok(false),
+        CollatedOperand::In { values, .. } => {
+            for value in values {
+                add_equal(value.as_raw_bson_ref(), collator, intervals)?;
+            }
+            Ok(true)
+        }
+    }
+}
+
 fn add_membership(membership: &Membership, intervals: &mut Vec<Interval>) -> Result<bool> {
     for value in membership.compared_values() {
-        add_equal(value.as_raw_bson_ref(), intervals)?;
+        add_equal(value.as_raw_bson_ref(), None, intervals)?;
     }
     intervals.extend(membership.encodings().map(Interval::encoded_point));
     for pattern in membership.patterns() {
@@ -468,15 +494,21 @@ fn add_membership(membership: &Membership, intervals: &mut Vec<Interval>) -> Res
     Ok(true)
 }
 
-fn add_equal(value: RawBsonRef<'_>, intervals: &mut Vec<Interval>) -> Result<()> {
+fn add_equal(
+    value: RawBsonRef<'_>,
+    collator: Option<&Collator>,
+    intervals: &mut Vec<Interval>,
+) -> Result<()> {
     match value {
         // Null also matches undefined.
-        RawBsonRef::Null => intervals.push(Interval::from_value(RawBsonRef::Undefined)?),
+        RawBsonRef::Null => intervals.push(Interval::from_value(RawBsonRef::Undefined, None)?),
         // An array is indexed by its elements. As an element of an enclosing array, it is indexed as a whole.
-        RawBsonRef::Array(array) => intervals.push(Interval::from_value(first_key(array)?)?),
+        RawBsonRef::Array(array) => {
+            intervals.push(Interval::from_value(first_key(array)?, collator)?)
+        }
         _ => {}
     }
-    intervals.push(Interval::from_value(value)?);
+    intervals.push(Interval::from_value(value, collator)?);
     Ok(())
 }
 
@@ -507,9 +539,9 @@ fn add_regex(regex: &Regex, intervals: &mut Vec<Interval>) {
     intervals.push(Interval::whole_type(same_type));
 }
 
-fn encode_ascending(value: RawBsonRef<'_>) -> Result<Vec<u8>> {
+fn encode_ascending(value: RawBsonRef<'_>, collator: Option<&Collator>) -> Result<Vec<u8>> {
     let mut key = Vec::new();
-    encode_value(value, Direction::Ascending, &mut key)?;
+    encode_collated(value, Direction::Ascending, collator, &mut key)?;
     Ok(key)
 }
 
@@ -519,6 +551,7 @@ mod tests {
 
     use super::*;
     use crate::filter::{Filter, FilterExpression};
+    use crate::key::value::encode_value;
 
     fn parse_bounds(filter: RawDocumentBuf) -> Option<ValueBounds> {
         let filter = Filter::parse(&filter).unwrap();

@@ -1,5 +1,6 @@
 //! The conditions of a filter that an index can answer.
 
+use crate::collation::ValueOrder;
 use crate::error::Result;
 use crate::filter::{ElemMatch, FilterExpression, ValuePredicate, ValueTest};
 use crate::index::IndexState;
@@ -19,6 +20,8 @@ pub(super) struct FilterCondition {
     pub(super) bounds: ValueBounds,
     /// The scope of a condition inside of an `$elemMatch`.
     pub(super) element: Option<ElementScope>,
+    /// The order of a comparison with strings under a collation. The bounds are then those of an index with this collation.
+    pub(super) order: Option<ValueOrder>,
 }
 
 /// The scope of a condition inside of an `$elemMatch`. A single element fulfils all conditions of a group.
@@ -95,6 +98,7 @@ impl<'f> FilterDemands<'f> {
                         path: path.to_owned(),
                         bounds: ValueBounds::union_of(&all),
                         element: None,
+                        order: None,
                     });
                 }
             }
@@ -109,12 +113,12 @@ impl<'f> FilterDemands<'f> {
         existing.any(|path| Some(path.as_str()) == first)
     }
 
-    /// Returns the narrowest bounds of a path.
+    /// Returns the narrowest bounds of a path, except for bounds under a collation.
     fn narrowest_bounds(&self, path: &str) -> Option<&ValueBounds> {
         let conditions = self
             .conditions
             .iter()
-            .filter(|condition| condition.path == path);
+            .filter(|condition| condition.path == path && condition.order.is_none());
         conditions
             .map(|condition| &condition.bounds)
             .min_by_key(|bounds| bounds.looseness())
@@ -214,6 +218,10 @@ impl<'f> FilterDemands<'f> {
                 path: path.concat(),
                 bounds,
                 element,
+                order: match test {
+                    ValueTest::Collated(collated) => Some(collated.order().clone()),
+                    _ => None,
+                },
             });
         } else if test.requires_existing() {
             self.existing.push(path.concat());

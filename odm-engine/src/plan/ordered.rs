@@ -29,10 +29,11 @@ impl QueryPlanner<'_> {
                 continue;
             }
             for state in &self.collection.indexes {
-                // Entries of these index kinds are not in the order of their fields.
+                // Entries of these index kinds are not in the order of their fields, or not in the order of the operation.
                 let is_plain = !state.index.is_wildcard()
                     && state.index.hashed.is_none()
-                    && state.collator.is_none();
+                    && state.collator.is_none()
+                    && sort.value_order().collation().is_none();
                 if state.index.hidden || !is_plain || !self.is_complete(state) {
                     continue;
                 }

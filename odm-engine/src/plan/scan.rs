@@ -194,7 +194,7 @@ impl IndexScan {
             }
         }
         Ok(best.map(|(field, places)| {
-            let sort = question.sort.filter(|_| state.collator.is_none());
+            let sort = question.sort.filter(|sort| sorts_like(state, sort));
             let order = sort.and_then(|sort| {
                 let mut fields = sort.directed_paths();
                 let is_sorted = !has_arrays && places.is_one_path;
@@ -358,8 +358,7 @@ impl IndexScan {
     /// Returns how a walk gives this order: the direction, and the number of leading fields with ranges to merge. `None` if no
     /// walk gives the order.
     fn order_for(&self, sort: &Sort, arrays: &[usize]) -> Option<(Direction, usize)> {
-        // Strings under a collation sort differently than the query requests.
-        if self.state.collator.is_some() {
+        if !sorts_like(&self.state, sort) {
             return None;
         }
         if let Some(direction) = self.sort_direction(sort, arrays, 0) {
@@ -469,7 +468,16 @@ impl ScanBounds {
 /// Whether the index contains the plain encodings of the values in a condition. An index with a collation contains collation keys
 /// in place of strings.
 fn can_answer(state: &IndexState, condition: &FilterCondition) -> bool {
-    state.collator.is_none() || !condition.bounds.splits_strings()
+    let collation = state.index.collation.as_ref();
+    match &condition.order {
+        Some(order) => order.collation() == collation,
+        None => collation.is_none() || !condition.bounds.splits_strings(),
+    }
+}
+
+/// Whether the entries of an index have the order of strings that the query requests.
+fn sorts_like(state: &IndexState, sort: &Sort) -> bool {
+    state.index.collation.as_ref() == sort.value_order().collation()
 }
 
 /// Returns the key range of each interval after a common prefix.

@@ -212,7 +212,10 @@ impl ProjectionParser<'_> {
         self.has_elem_match = true;
         self.insert_path(
             path,
-            FieldProjection::ElemMatch(ElemMatch::parse_conditions(conditions)?),
+            FieldProjection::ElemMatch(ElemMatch::parse_conditions(
+                conditions,
+                self.environment.order(),
+            )?),
         )
     }
 

@@ -7,13 +7,20 @@ use std::cmp::Ordering;
 
 use bson::RawBsonRef;
 
+use crate::collation::ValueOrder;
 use crate::direction::Direction;
 use crate::path::Path;
 use crate::value::{self, Number};
 
 /// A direction of the elements, or directions of their fields.
 #[derive(Debug)]
-pub(crate) enum ElementOrder {
+pub(crate) struct ElementOrder {
+    directions: ElementDirections,
+    order: ValueOrder,
+}
+
+#[derive(Debug)]
+enum ElementDirections {
     Elements(Direction),
     Fields(Vec<(Path, Direction)>),
 }
@@ -30,11 +37,41 @@ pub(crate) enum OrderFault {
 }
 
 impl ElementOrder {
-    pub(crate) fn parse(value: RawBsonRef<'_>) -> Result<ElementOrder, OrderFault> {
+    /// Parses a direction or directions of fields.
+    ///
+    /// # Errors
+    /// The value is no order.
+    pub(crate) fn parse(
+        value: RawBsonRef<'_>,
+        order: &ValueOrder,
+    ) -> Result<ElementOrder, OrderFault> {
+        Ok(ElementOrder {
+            directions: ElementDirections::parse(value)?,
+            order: order.clone(),
+        })
+    }
+
+    pub(crate) fn compare(&self, a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
+        match &self.directions {
+            ElementDirections::Elements(direction) => direction.apply_to(self.order.compare(a, b)),
+            ElementDirections::Fields(fields) => fields
+                .iter()
+                .map(|(path, direction)| {
+                    let (a, b) = (field_or_null(a, path), field_or_null(b, path));
+                    direction.apply_to(self.order.compare(a, b))
+                })
+                .find(|order| order.is_ne())
+                .unwrap_or(Ordering::Equal),
+        }
+    }
+}
+
+impl ElementDirections {
+    fn parse(value: RawBsonRef<'_>) -> Result<ElementDirections, OrderFault> {
         let RawBsonRef::Document(fields) = value else {
             let number = Number::from_bson(value).ok_or(OrderFault::Type)?;
             let direction = read_direction(number).ok_or(OrderFault::Number)?;
-            return Ok(ElementOrder::Elements(direction));
+            return Ok(ElementDirections::Elements(direction));
         };
         let order = |(path, value): (&str, _)| {
             let is_path = !path.split('.').any(str::is_empty);
@@ -46,23 +83,7 @@ impl ElementOrder {
         if fields.is_empty() {
             return Err(OrderFault::Fields);
         }
-        Ok(ElementOrder::Fields(fields))
-    }
-
-    pub(crate) fn compare(&self, a: RawBsonRef<'_>, b: RawBsonRef<'_>) -> Ordering {
-        match self {
-            ElementOrder::Elements(direction) => direction.apply_to(value::compare(a, b)),
-            ElementOrder::Fields(fields) => fields
-                .iter()
-                .map(|(path, direction)| {
-                    direction.apply_to(value::compare(
-                        field_or_null(a, path),
-                        field_or_null(b, path),
-                    ))
-                })
-                .find(|order| order.is_ne())
-                .unwrap_or(Ordering::Equal),
-        }
+        Ok(ElementDirections::Fields(fields))
     }
 }
 

@@ -16,11 +16,15 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef};
 
 use super::node::UpdateNode;
 use super::operation::{UpdateOperations, UpdateOperator};
+use crate::collation::ValueOrder;
 use crate::{Error, Result, value};
 
-/// The distinct values to add, sorted by value, each with its index in the operand.
 #[derive(Debug)]
-struct AddToSet(Vec<(RawBson, usize)>);
+struct AddToSet {
+    /// The distinct values to add, sorted by value, each with its index in the operand.
+    values: Vec<(RawBson, usize)>,
+    order: ValueOrder,
+}
 
 pub(super) fn parse_add_to_set(
     operations: &mut UpdateOperations,
@@ -30,9 +34,10 @@ pub(super) fn parse_add_to_set(
     let values = values_to_add(path, operand)?.into_iter();
     let mut values: Vec<_> = values.map(RawBson::from).zip(0..).collect();
     // The sort is stable: of equal values, the first stays.
-    values.sort_by(|(a, _), (b, _)| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    values.dedup_by(|(a, _), (b, _)| value::equal(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    operations.push_change(path, AddToSet(values))
+    let order = operations.order().clone();
+    values.sort_by(|(a, _), (b, _)| order.compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+    values.dedup_by(|(a, _), (b, _)| order.equal(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+    operations.push_change(path, AddToSet { values, order })
 }
 
 fn values_to_add<'a>(path: &str, operand: RawBsonRef<'a>) -> Result<Vec<RawBsonRef<'a>>> {
@@ -57,7 +62,7 @@ fn values_to_add<'a>(path: &str, operand: RawBsonRef<'a>) -> Result<Vec<RawBsonR
 impl AddToSet {
     /// Returns the values that are not held, in the order of the operand.
     fn missing_from(&self, is_present: impl Fn(usize) -> bool) -> impl Iterator<Item = &RawBson> {
-        let values = self.0.iter().enumerate();
+        let values = self.values.iter().enumerate();
         let mut missing: Vec<_> = values.filter(|(at, _)| !is_present(*at)).collect();
         missing.sort_by_key(|(_, (_, place))| *place);
         missing.into_iter().map(|(_, (value, _))| value)
@@ -72,8 +77,9 @@ impl UpdateOperator for AddToSet {
             Error::bad_value(message)
         })?;
         let place = |item: RawBsonRef<'_>| {
-            let compare = |(value, _): &(RawBson, _)| value::compare(value.as_raw_bson_ref(), item);
-            self.0.binary_search_by(compare).ok()
+            let compare =
+                |(value, _): &(RawBson, _)| self.order.compare(value.as_raw_bson_ref(), item);
+            self.values.binary_search_by(compare).ok()
         };
         let present: HashSet<_> = items
             .iter()
@@ -92,7 +98,7 @@ impl UpdateOperator for AddToSet {
     }
 
     fn added_bytes(&self) -> usize {
-        let values = self.0.iter();
+        let values = self.values.iter();
         values
             .map(|(value, _)| value::approximate_bytes(value.as_raw_bson_ref()))
             .sum()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bson::raw::CString;
 use bson::{RawBsonRef, RawDocumentBuf};
 
+use crate::collation::ValueOrder;
 use crate::filter::{Filter, FilterExpression};
 use crate::{Error, Result};
 
@@ -23,10 +24,10 @@ impl ArrayFilters {
     ///
     /// # Errors
     /// A filter is malformed or has no name or several names, or two filters share a name.
-    pub(super) fn parse(filters: &[RawDocumentBuf]) -> Result<ArrayFilters> {
+    pub(super) fn parse(filters: &[RawDocumentBuf], order: &ValueOrder) -> Result<ArrayFilters> {
         let mut all = BTreeMap::new();
         for document in filters {
-            let filter = Filter::parse(document)?;
+            let filter = Filter::parse_in_order(document, order)?;
             let name = only_name(filter.parsed_conditions())?.ok_or_else(|| {
                 Error::with_server_code(9, "an array filter needs conditions on a name, such as { 'item.price': { $gt: 5 } }")
             })?;
@@ -116,11 +117,21 @@ mod tests {
 
     #[test]
     fn filters_have_one_name() {
-        let code = |filters: &[RawDocumentBuf]| ArrayFilters::parse(filters).unwrap_err().code();
+        let code = |filters: &[RawDocumentBuf]| {
+            ArrayFilters::parse(filters, ValueOrder::SIMPLE)
+                .unwrap_err()
+                .code()
+        };
         assert_eq!(code(&[rawdoc! { "a.x": 1, "b": 1 }]), Some(9));
         assert_eq!(code(&[rawdoc! {}]), Some(9));
         assert_eq!(code(&[rawdoc! { "a": 1 }, rawdoc! { "a": 2 }]), Some(9));
         assert_eq!(code(&[rawdoc! { "1a": 1 }]), Some(2));
-        assert!(ArrayFilters::parse(&[rawdoc! { "$or": [{ "a.x": 1 }, { "a.y": 2 }] }]).is_ok());
+        assert!(
+            ArrayFilters::parse(
+                &[rawdoc! { "$or": [{ "a.x": 1 }, { "a.y": 2 }] }],
+                ValueOrder::SIMPLE
+            )
+            .is_ok()
+        );
     }
 }

@@ -122,10 +122,15 @@ mod tests {
     use super::super::tests::apply_update;
     use super::super::{Filter, UpdateKind};
     use super::*;
+    use crate::collation::ValueOrder;
 
     /// Applies an update in both ways. Returns whether the fast path applies.
     fn assert_same_in_both_ways(document: &RawDocument, update: &RawDocument) -> bool {
-        let UpdateKind::Operators(operations) = ParsedUpdate::parse(update, &[]).unwrap().0 else {
+        let UpdateKind::Operators(operations) =
+            ParsedUpdate::parse(update, &[], ValueOrder::SIMPLE)
+                .unwrap()
+                .0
+        else {
             panic!("{update:?} has no operators");
         };
         let Some(few) = operations.static_operations() else {
@@ -227,7 +232,7 @@ mod tests {
             }
             let mut update = RawDocumentBuf::new();
             crate::document::append_field(&mut update, operator, &*operands);
-            if ParsedUpdate::parse(&update, &[]).is_ok() {
+            if ParsedUpdate::parse(&update, &[], ValueOrder::SIMPLE).is_ok() {
                 assert_same_in_both_ways(&document, &update);
             }
         }

@@ -14,6 +14,7 @@ use bson::{RawBson, RawBsonRef};
 
 use super::node::UpdateNode;
 use super::operation::{UpdateOperations, UpdateOperator};
+use crate::collation::ValueOrder;
 use crate::{Result, value};
 
 #[derive(Debug)]
@@ -21,6 +22,7 @@ struct KeepExtreme {
     value: RawBson,
     /// The order of the new value relative to the old value that triggers the replacement.
     wanted: Ordering,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_min(
@@ -28,11 +30,13 @@ pub(super) fn parse_min(
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
+    let order = operations.order().clone();
     operations.push_change(
         path,
         KeepExtreme {
             value: operand.into(),
             wanted: Ordering::Less,
+            order,
         },
     )
 }
@@ -42,18 +46,20 @@ pub(super) fn parse_max(
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
+    let order = operations.order().clone();
     operations.push_change(
         path,
         KeepExtreme {
             value: operand.into(),
             wanted: Ordering::Greater,
+            order,
         },
     )
 }
 
 impl UpdateOperator for KeepExtreme {
     fn change_existing(&self, _: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
-        let order = value.with_value(|old| value::compare(self.value.as_raw_bson_ref(), old));
+        let order = value.with_value(|old| self.order.compare(self.value.as_raw_bson_ref(), old));
         if order == self.wanted {
             *value = UpdateNode::New(self.value.clone());
         }

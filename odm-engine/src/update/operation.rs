@@ -14,6 +14,7 @@ use super::rename::{self, OriginalDocument};
 use super::set::Set;
 use super::target::{PathName, UpdatePath, dotted_path, length_at};
 use crate::change::UpdatedPath;
+use crate::collation::ValueOrder;
 use crate::error::{Error, Result, code};
 use crate::filter::Filter;
 use crate::path::Path;
@@ -28,6 +29,7 @@ pub(super) struct UpdateOperations {
     array_filters: ArrayFilters,
     /// Whether there are few operations, all of them [static](StaticOperation).
     are_static: bool,
+    order: ValueOrder,
 }
 
 /// An operator on a path of names, outside of the `_id`.
@@ -99,11 +101,17 @@ const MAX_STATIC_OPERATIONS: usize = 8;
 const MAX_CHANGED_PLACES: usize = 5_000_000;
 
 impl UpdateOperations {
-    pub(super) fn new(array_filters: ArrayFilters) -> UpdateOperations {
+    pub(super) fn new(array_filters: ArrayFilters, order: &ValueOrder) -> UpdateOperations {
         UpdateOperations {
             array_filters,
+            order: order.clone(),
             ..UpdateOperations::default()
         }
+    }
+
+    /// The order of values in comparisons.
+    pub(super) fn order(&self) -> &ValueOrder {
+        &self.order
     }
 
     pub(super) fn push_change(

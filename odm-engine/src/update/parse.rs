@@ -8,6 +8,7 @@ use super::{
     add_to_set, arithmetic, bit, current_date, min_max, pop, pull, pull_all, push, rename, set,
     unset,
 };
+use crate::collation::ValueOrder;
 use crate::{Error, Result, value};
 
 /// The parser of an operator on one path.
@@ -37,8 +38,10 @@ const OPERATORS: &[(&str, UpdateOperatorParser)] = &[
 pub(super) fn parse_operators(
     update: &RawDocument,
     array_filters: &[RawDocumentBuf],
+    order: &ValueOrder,
 ) -> Result<UpdateOperations> {
-    let mut operations = UpdateOperations::new(ArrayFilters::parse(array_filters)?);
+    let array_filters = ArrayFilters::parse(array_filters, order)?;
+    let mut operations = UpdateOperations::new(array_filters, order);
     for (name, operand) in value::fields(update) {
         let parse = match OPERATORS.binary_search_by_key(&name, |(known, _)| known) {
             Ok(at) => OPERATORS.get(at).map(|(_, parse)| *parse),
@@ -82,7 +85,7 @@ mod tests {
         let operators = operators.filter(|name| *name != "$currentDate");
         let match_all = Filter::parse(&RawDocumentBuf::new()).unwrap();
         examples::check_examples("update", operators, |example| {
-            let update = ParsedUpdate::parse(&example.request, &[]).unwrap();
+            let update = ParsedUpdate::parse(&example.request, &[], ValueOrder::SIMPLE).unwrap();
             let updated = example.documents.iter().map(|document| {
                 let modified = update.apply(document, &match_all).unwrap();
                 modified.map_or_else(|| document.clone(), |modified| modified.document)

@@ -11,13 +11,14 @@ use bson::{RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
 use super::node::UpdateNode;
 use super::operation::{UpdateOperations, UpdateOperator};
+use crate::collation::ValueOrder;
 use crate::filter::Filter;
 use crate::{Error, Result, value};
 
 /// The elements to remove.
 #[derive(Debug)]
 enum Pull {
-    Equal(RawBson),
+    Equal(RawBson, ValueOrder),
     /// Documents that match the filter.
     Document(Filter),
     /// Values that match the filter as a field with the empty name.
@@ -29,17 +30,22 @@ pub(super) fn parse_pull(
     path: &str,
     operand: RawBsonRef<'_>,
 ) -> Result<()> {
+    let order = operations.order();
     let pull = match operand {
         // MongoDB treats all operands except conditions on a value as a filter on documents.
         // Conditions that begin with `$not` are then rejected.
         RawBsonRef::Document(conditions)
             if Filter::is_on_value(conditions) && !begins_with_not(conditions) =>
         {
-            Pull::Value(Filter::parse(&wrap_value(operand))?)
+            Pull::Value(Filter::parse_in_order(&wrap_value(operand), order)?)
         }
-        RawBsonRef::Document(conditions) => Pull::Document(Filter::parse(conditions)?),
-        RawBsonRef::RegularExpression(_) => Pull::Value(Filter::parse(&wrap_value(operand))?),
-        operand => Pull::Equal(operand.into()),
+        RawBsonRef::Document(conditions) => {
+            Pull::Document(Filter::parse_in_order(conditions, order)?)
+        }
+        RawBsonRef::RegularExpression(_) => {
+            Pull::Value(Filter::parse_in_order(&wrap_value(operand), order)?)
+        }
+        operand => Pull::Equal(operand.into(), order.clone()),
     };
     operations.push_change(path, pull)
 }
@@ -53,7 +59,7 @@ fn begins_with_not(conditions: &RawDocument) -> bool {
 impl Pull {
     fn removes_item(&self, item: RawBsonRef<'_>) -> bool {
         match self {
-            Pull::Equal(value) => value::equal(value.as_raw_bson_ref(), item),
+            Pull::Equal(value, order) => order.equal(value.as_raw_bson_ref(), item),
             Pull::Document(filter) => item.as_document().is_some_and(|item| filter.accepts(item)),
             Pull::Value(filter) => filter.accepts(&wrap_value(item)),
         }

@@ -11,11 +11,15 @@ use bson::{RawBson, RawBsonRef};
 use super::node::UpdateNode;
 use super::operation::{UpdateOperations, UpdateOperator};
 use super::pull::retain_items;
+use crate::collation::ValueOrder;
 use crate::{Error, Result, value};
 
-/// The values to remove, sorted.
 #[derive(Debug)]
-struct PullAll(Vec<RawBson>);
+struct PullAll {
+    /// The values to remove, sorted.
+    values: Vec<RawBson>,
+    order: ValueOrder,
+}
 
 pub(super) fn parse_pull_all(
     operations: &mut UpdateOperations,
@@ -26,16 +30,16 @@ pub(super) fn parse_pull_all(
         .as_array()
         .ok_or_else(|| Error::bad_value(format!("$pullAll of '{path}' takes an array")))?;
     let mut values: Vec<_> = value::items(array).map(RawBson::from).collect();
-    values.sort_by(|a, b| value::compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
-    operations.push_change(path, PullAll(values))
+    let order = operations.order().clone();
+    values.sort_by(|a, b| order.compare(a.as_raw_bson_ref(), b.as_raw_bson_ref()));
+    operations.push_change(path, PullAll { values, order })
 }
 
 impl UpdateOperator for PullAll {
     fn change_existing(&self, path: &str, value: &mut UpdateNode<'_>) -> Result<bool> {
         retain_items(value, "$pullAll", path, |item| {
-            self.0
-                .binary_search_by(|value| value::compare(value.as_raw_bson_ref(), item))
-                .is_err()
+            let compare = |value: &RawBson| self.order.compare(value.as_raw_bson_ref(), item);
+            self.values.binary_search_by(compare).is_err()
         })
     }
 

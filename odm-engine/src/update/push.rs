@@ -20,6 +20,7 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument};
 
 use super::node::UpdateNode;
 use super::operation::{UpdateOperations, UpdateOperator};
+use crate::collation::ValueOrder;
 use crate::sort::ElementOrder;
 use crate::value::{self, Number};
 use crate::{Error, Result};
@@ -43,7 +44,7 @@ pub(super) fn parse_push(
         .as_document()
         .filter(|document| value::get(document, "$each").is_some());
     let push = match modifiers {
-        Some(modifiers) => PushElements::parse_modifiers(path, modifiers)?,
+        Some(modifiers) => PushElements::parse_modifiers(path, modifiers, operations.order())?,
         None => PushElements {
             values: vec![operand.into()],
             position: None,
@@ -55,7 +56,11 @@ pub(super) fn parse_push(
 }
 
 impl PushElements {
-    fn parse_modifiers(path: &str, modifiers: &RawDocument) -> Result<PushElements> {
+    fn parse_modifiers(
+        path: &str,
+        modifiers: &RawDocument,
+        order: &ValueOrder,
+    ) -> Result<PushElements> {
         let mut push = PushElements {
             values: Vec::new(),
             position: None,
@@ -79,7 +84,7 @@ impl PushElements {
                 "$position" => push.position = integer()?,
                 "$slice" => push.slice = integer()?,
                 "$sort" => {
-                    let order = ElementOrder::parse(operand);
+                    let order = ElementOrder::parse(operand, order);
                     push.sort = Some(order.map_err(|fault| Error::bad_value(fault.message()))?);
                 }
                 _ => {

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{RawDocumentBuf, rawdoc};
 use disk::{Disk, Fault};
-use odm_engine::{Database, Delete, Direction, Error, Index, Result, Update};
+use odm_engine::{Aggregate, Database, Delete, Direction, Error, Index, Result, Update};
 
 use crate::all;
 
@@ -25,7 +25,7 @@ const LOG_BYTES: [u64; 2] = [16 << 10, 1 << 20];
 type Step = fn(&Database) -> Result<()>;
 
 /// The script of writes. Each step must be deterministic, because the same script also runs in memory.
-const SCRIPT: [Step; 10] = [
+const SCRIPT: [Step; 12] = [
     |database| database.create_indexes("a", &[Index::new([("n", Direction::Ascending)])]),
     |database| insert(database, "a", 0..40),
     |database| insert(database, "b", 0..3),
@@ -84,6 +84,15 @@ const SCRIPT: [Step; 10] = [
             rawdoc! { "$set": { "text": "y".repeat(900) }, "$unset": { "n": 1 } },
         )
     },
+    |database| {
+        let few = rawdoc! { "$match": { "_id": { "$lt": 30 } } };
+        aggregate(database, "a", vec![few, rawdoc! { "$out": "b" }])
+    },
+    |database| {
+        let shifted = rawdoc! { "$project": { "_id": { "$add": ["$_id", 15] }, "text": "merged" } };
+        let merge = rawdoc! { "$merge": { "into": "b", "whenMatched": "replace" } };
+        aggregate(database, "b", vec![shifted, merge])
+    },
 ];
 
 /// The content of a database.
@@ -127,6 +136,14 @@ fn update(
         ..Update::default()
     };
     database.update(collection, &update).map(drop)
+}
+
+fn aggregate(database: &Database, collection: &str, pipeline: Vec<RawDocumentBuf>) -> Result<()> {
+    let aggregate = Aggregate {
+        pipeline,
+        ..Aggregate::default()
+    };
+    database.aggregate(collection, &aggregate).map(drop)
 }
 
 /// Returns the states before and after each step.

@@ -5,6 +5,8 @@ mod backup;
 mod changes;
 mod closing;
 #[cfg(feature = "collation")]
+mod collated_operations;
+#[cfg(feature = "collation")]
 mod collation;
 mod collections;
 mod compaction;
@@ -22,6 +24,7 @@ mod indexes;
 mod interrupts;
 mod limits;
 mod model;
+mod output;
 mod planner;
 mod read_only;
 mod recorded;

@@ -168,6 +168,7 @@ fn run(database: &Database, case: &Value, is_raw: bool) -> Result<Map<String, Va
                     return_new: flag("new"),
                 },
                 variables: RawDocumentBuf::new(),
+                collation: None,
                 hint: None,
             };
             let report = database.find_and_modify(COLLECTION, &modify)?;

@@ -4,7 +4,7 @@ use bson::{RawBson, RawBsonRef, RawDocumentBuf};
 use odm_engine::Aggregate;
 
 use super::find::take_batch_size;
-use super::{Command, coll_stats, explain};
+use super::{Command, coll_stats, explain, list_local_sessions};
 use crate::arguments::Arguments;
 use crate::change_stream::{self, ChangeCursor, Watched};
 use crate::cursor::{CursorSource, OpenCursor};
@@ -12,8 +12,11 @@ use crate::dispatch::Operation;
 use crate::documents::{self, NO_COLLECTION};
 use crate::error::{CommandError, Result, code};
 use crate::pipeline;
+use crate::request::ReadConcern;
 
-pub(super) const COMMAND: Command = Command::read("aggregate", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("aggregate", run)
+    .in_transaction()
+    .with_snapshots();
 
 /// A parsed `aggregate`.
 pub(super) struct AggregateCommand {
@@ -31,12 +34,38 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
     }
     let collection = command.collection.as_deref();
     let namespace = operation.namespace(collection.unwrap_or(NO_COLLECTION));
+    let is_write = command.aggregate.is_write();
+    if is_write {
+        ensure_may_write(operation)?;
+    }
     let source = open_source(operation, &command)?;
     let cursor = OpenCursor::new(namespace, source)
         .in_session(operation.options.session, operation.transaction_number());
     // The first batch of a change stream is empty: the events come later.
     let cursors = &operation.server.cursors;
-    cursors.first_reply(cursor, command.batch_documents, false)
+    let mut reply = cursors.first_reply(cursor, command.batch_documents, false)?;
+    if is_write {
+        operation.acknowledge_write(&mut reply)?;
+    }
+    Ok(reply)
+}
+
+/// Checks that the server and the arguments of every command allow `$out` and `$merge`.
+fn ensure_may_write(operation: &Operation) -> Result<()> {
+    match operation.options.read_concern {
+        ReadConcern::Current => {}
+        ReadConcern::Linearizable => {
+            let message = "$out and $merge cannot be used with a 'linearizable' read concern level";
+            return Err(CommandError::new(code::INVALID_OPTIONS, message));
+        }
+        ReadConcern::Snapshot(_) => {
+            let message = "$out and $merge with the read concern `snapshot` are not supported";
+            return Err(CommandError::not_supported(message));
+        }
+    }
+    operation
+        .server
+        .ensure_allows_writes("aggregate with $out or $merge")
 }
 
 fn open_source(operation: &Operation, command: &AggregateCommand) -> Result<CursorSource> {
@@ -49,21 +78,17 @@ fn open_source(operation: &Operation, command: &AggregateCommand) -> Result<Curs
         ..command.aggregate.clone()
     };
     let Some(collection) = &command.collection else {
-        let first = stages
-            .first()
-            .map(|stage| stage.get("$documents"))
-            .transpose()?;
-        let Some(operand) = first.flatten() else {
-            let message = "{aggregate: 1} is not valid for this pipeline; the first stage is $documents or $changeStream";
-            return Err(CommandError::new(code::INVALID_NAMESPACE, message));
-        };
-        if let Some(stage) = aggregate.pipeline.first_mut() {
-            *stage = documents::documents_stage(RawBson::from(operand));
-        }
+        aggregate.pipeline = pipeline_on_database(operation, &aggregate.pipeline)?;
         let found = operation.engine().aggregate(NO_COLLECTION, &aggregate)?;
         return Ok(CursorSource::Query(found));
     };
     let name = operation.engine_name(collection)?;
+    if let Some(first) = aggregate.pipeline.first()
+        && first.get(list_local_sessions::NAME)?.is_some()
+    {
+        let message = "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection";
+        return Err(CommandError::new(code::INVALID_NAMESPACE, message));
+    }
     if let Some((first, rest)) = aggregate.pipeline.split_first()
         && let Some(options) = first.get("$collStats")?
     {
@@ -74,6 +99,26 @@ fn open_source(operation: &Operation, command: &AggregateCommand) -> Result<Curs
     }
     let found = operation.engine().aggregate(&name, &aggregate)?;
     Ok(CursorSource::Query(found))
+}
+
+/// Returns a pipeline on a database as a pipeline on no collection.
+fn pipeline_on_database(
+    operation: &Operation,
+    stages: &[RawDocumentBuf],
+) -> Result<Vec<RawDocumentBuf>> {
+    if let Some((first, rest)) = stages.split_first() {
+        if let Some(operand) = first.get("$documents")? {
+            let mut pipeline = vec![documents::documents_stage(RawBson::from(operand))];
+            pipeline.extend_from_slice(rest);
+            return Ok(pipeline);
+        }
+        if let Some(options) = first.get(list_local_sessions::NAME)? {
+            let sessions = list_local_sessions::stage(operation, options)?;
+            return Ok(documents::pipeline_on(sessions, rest));
+        }
+    }
+    let message = "{aggregate: 1} is not valid for this pipeline; the first stage is $documents, $listLocalSessions or $changeStream";
+    Err(CommandError::new(code::INVALID_NAMESPACE, message))
 }
 
 fn open_changes(
@@ -120,7 +165,6 @@ impl AggregateCommand {
             },
             None => return Err(arguments.missing("aggregate")),
         };
-        arguments.collation()?;
         // A stage that needs too much memory fails, and collections have no validators.
         arguments.accept(&[
             "allowDiskUse",
@@ -155,6 +199,7 @@ impl AggregateCommand {
                 pipeline,
                 variables: arguments.document("let")?.unwrap_or_default(),
                 hint: arguments.hint()?,
+                collation: arguments.collation()?,
             },
             batch_documents,
             explains,

@@ -23,7 +23,6 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 /// Reads the arguments.
 pub(super) fn parse(mut arguments: Arguments) -> Result<(String, Count)> {
     let collection = arguments.collection("count")?;
-    arguments.collation()?;
     arguments.accept(&["fields"]);
     let limit = arguments.integer("limit")?.unwrap_or(0);
     let count = Count {
@@ -32,6 +31,7 @@ pub(super) fn parse(mut arguments: Arguments) -> Result<(String, Count)> {
         // As on MongoDB, a negative limit is as a positive limit, and zero is no limit.
         limit: Some(limit.unsigned_abs()).filter(|limit| *limit > 0),
         hint: arguments.hint()?,
+        collation: arguments.collation()?,
     };
     arguments.finish()?;
     Ok((collection, count))

@@ -34,7 +34,10 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
         return Err(CommandError::not_supported(message));
     }
     arguments.refuse(UNSUPPORTED)?;
-    arguments.collation()?;
+    if arguments.collation()?.is_some() {
+        let message = "collections with a default collation are not supported: name the collation in each operation and index";
+        return Err(CommandError::not_supported(message));
+    }
     // Every collection has the index of `_id`.
     if arguments.optional_flag("autoIndexId")? == Some(false) {
         let message = "collections without an index of `_id` are not supported";

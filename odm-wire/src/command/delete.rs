@@ -41,14 +41,13 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
     Ok(reply)
 }
 
-/// Reads `{ q, limit, hint }`.
+/// Reads `{ q, limit, hint, collation }`.
 fn parse_delete(
     operation: &Operation,
     statement: &RawDocument,
     options: &WriteOptions,
 ) -> Result<Delete> {
     let mut arguments = Arguments::nested("delete.deletes", statement)?;
-    arguments.collation()?;
     let limit = arguments.integer("limit")?;
     let multi = match limit {
         Some(0) => true,
@@ -64,6 +63,7 @@ fn parse_delete(
         multi,
         variables: options.variables.clone(),
         hint: arguments.hint()?,
+        collation: arguments.collation()?,
     };
     arguments.finish()?;
     ensure_single(operation, multi)?;

@@ -1,30 +1,24 @@
 //! `{ distinct: "c", key: "a.b", query: { … } }`: the distinct values of a field.
 
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
+use odm_engine::Distinct;
 
 use super::Command;
 use crate::arguments::Arguments;
 use crate::dispatch::Operation;
 use crate::error::{CommandError, Result};
 
-pub(super) const COMMAND: Command = Command::read("distinct", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("distinct", run)
+    .in_transaction()
+    .with_snapshots();
 
 /// The maximum size of all values, as on MongoDB.
 const MAX_VALUES_BYTES: usize = 16 << 20;
 
-/// A parsed `distinct`.
-pub(super) struct Distinct {
-    pub(super) collection: String,
-    path: String,
-    pub(super) filter: RawDocumentBuf,
-}
-
 fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
-    let distinct = Distinct::parse(arguments)?;
-    let name = operation.engine_name(&distinct.collection)?;
-    let values = operation
-        .engine()
-        .distinct(&name, &distinct.path, &distinct.filter)?;
+    let (collection, distinct) = parse(arguments)?;
+    let name = operation.engine_name(&collection)?;
+    let values = operation.engine().distinct_values(&name, &distinct)?;
     let mut reply = RawArrayBuf::new();
     for value in values {
         reply.push(value);
@@ -35,16 +29,15 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
     Ok(rawdoc! { "values": reply })
 }
 
-impl Distinct {
-    pub(super) fn parse(mut arguments: Arguments) -> Result<Distinct> {
-        arguments.collation()?;
-        let distinct = Distinct {
-            collection: arguments.collection("distinct")?,
-            path: arguments.required_text("key")?,
-            filter: arguments.document("query")?.unwrap_or_default(),
-        };
-        arguments.refuse(&["hint"])?;
-        arguments.finish()?;
-        Ok(distinct)
-    }
+/// Reads the arguments.
+pub(super) fn parse(mut arguments: Arguments) -> Result<(String, Distinct)> {
+    let collection = arguments.collection("distinct")?;
+    let distinct = Distinct {
+        path: arguments.required_text("key")?,
+        filter: arguments.document("query")?.unwrap_or_default(),
+        collation: arguments.collation()?,
+    };
+    arguments.refuse(&["hint"])?;
+    arguments.finish()?;
+    Ok((collection, distinct))
 }

@@ -6,9 +6,8 @@ use bson::{RawArrayBuf, RawDocumentBuf, raw::cstr, rawdoc};
 use odm_engine::{Explain, ExplainStage, Find};
 
 use super::aggregate::AggregateCommand;
-use super::distinct::Distinct;
 use super::find::FindCommand;
-use super::{Command, build_info, count, number};
+use super::{Command, build_info, count, distinct, number};
 use crate::arguments::Arguments;
 use crate::dispatch::Operation;
 use crate::error::{CommandError, Result, code};
@@ -59,17 +58,19 @@ fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf
                 skip: count.skip,
                 limit: count.limit,
                 hint: count.hint,
+                collation: count.collation,
                 ..Find::default()
             };
             (collection, find)
         }
         "distinct" => {
-            let distinct = Distinct::parse(command)?;
+            let (collection, distinct) = distinct::parse(command)?;
             let find = Find {
                 filter: distinct.filter,
+                collation: distinct.collation,
                 ..Find::default()
             };
-            (distinct.collection, find)
+            (collection, find)
         }
         "aggregate" => {
             let command = AggregateCommand::parse(command)?;
@@ -114,6 +115,7 @@ fn query_of_write(mut command: Arguments, name: &str) -> Result<(String, Find)> 
         filter: statement.document(query)?.unwrap_or_default(),
         sort: super::find::not_empty(statement.document("sort")?),
         hint: statement.hint()?,
+        collation: statement.collation()?,
         limit: (!statement.flag("multi")? && statement.integer("limit")? != Some(0)).then_some(1),
         ..Find::default()
     };
@@ -138,6 +140,7 @@ pub(super) fn explain_aggregate(
             .map(ToOwned::to_owned)
             .unwrap_or_default(),
         hint: command.aggregate.hint.clone(),
+        collation: command.aggregate.collation.clone(),
         variables: command.aggregate.variables.clone(),
         ..Find::default()
     };

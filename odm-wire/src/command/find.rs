@@ -9,7 +9,7 @@ use crate::cursor::{CursorSource, OpenCursor};
 use crate::dispatch::Operation;
 use crate::error::{CommandError, Result, code};
 
-pub(super) const COMMAND: Command = Command::read("find", run).in_transaction();
+pub(super) const COMMAND: Command = Command::read("find", run).in_transaction().with_snapshots();
 
 /// A parsed `find`.
 pub(super) struct FindCommand {
@@ -57,7 +57,6 @@ impl FindCommand {
                 return Err(arguments.unsupported(name));
             }
         }
-        arguments.collation()?;
         // The server has no shards, and a stage that needs too much memory fails.
         arguments.accept(&["allowPartialResults", "oplogReplay", "allowDiskUse"]);
         let limit = take_limit(&mut arguments)?;
@@ -70,6 +69,7 @@ impl FindCommand {
                 limit,
                 variables: arguments.document("let")?.unwrap_or_default(),
                 hint: arguments.hint()?,
+                collation: arguments.collation()?,
             },
             batch_documents: take_batch_size(&mut arguments)?,
             is_single_batch: arguments.flag("singleBatch")?,

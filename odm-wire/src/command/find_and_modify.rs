@@ -33,7 +33,6 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 
 fn parse(mut arguments: Arguments) -> Result<(String, FindAndModify)> {
     let collection = arguments.collection("findAndModify")?;
-    arguments.collation()?;
     arguments.accept(&["bypassDocumentValidation"]);
     let removes = arguments.flag("remove")?;
     let (upsert, return_new) = (arguments.flag("upsert")?, arguments.flag("new")?);
@@ -73,6 +72,7 @@ fn parse(mut arguments: Arguments) -> Result<(String, FindAndModify)> {
         modification,
         variables: arguments.document("let")?.unwrap_or_default(),
         hint: arguments.hint()?,
+        collation: arguments.collation()?,
     };
     arguments.finish()?;
     Ok((collection, command))

@@ -91,14 +91,13 @@ impl Totals {
     }
 }
 
-/// Reads `{ q, u, multi, upsert, arrayFilters, hint, c }`.
+/// Reads `{ q, u, multi, upsert, arrayFilters, hint, collation, c }`.
 fn parse_update(
     operation: &Operation,
     statement: &RawDocument,
     options: &WriteOptions,
 ) -> Result<Update> {
     let mut arguments = Arguments::nested("update.updates", statement)?;
-    arguments.collation()?;
     let mut update = Update {
         filter: arguments.required_document("q")?,
         update: RawDocumentBuf::new(),
@@ -108,6 +107,7 @@ fn parse_update(
         upsert: arguments.flag("upsert")?,
         variables: options.variables.clone(),
         hint: arguments.hint()?,
+        collation: arguments.collation()?,
     };
     match arguments.value("u") {
         Some(operand) => (update.update, update.pipeline) = write::parse_operand(operand)?,

@@ -12,7 +12,7 @@ pub(super) const COMMAND: Command = Command::read("validate", run);
 fn run(operation: &Operation, mut arguments: Arguments) -> Result<RawDocumentBuf> {
     let collection = arguments.collection("validate")?;
     // The check is always the full check, and changes nothing.
-    arguments.accept(&["full", "metadata", "checkBSONConformance"]);
+    arguments.accept(&["full", "metadata", "checkBSONConformance", "scandata"]);
     if arguments.flag("repair")? || arguments.flag("background")? {
         let message = "`validate` has no options `repair` and `background`";
         return Err(CommandError::not_supported(message));

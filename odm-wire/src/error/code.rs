@@ -5,6 +5,7 @@ use std::borrow::Cow;
 pub(crate) const INTERNAL_ERROR: i32 = 1;
 pub(crate) const BAD_VALUE: i32 = 2;
 pub(crate) const FAILED_TO_PARSE: i32 = 9;
+pub(crate) const UNSUPPORTED_FORMAT: i32 = 12;
 pub(crate) const UNAUTHORIZED: i32 = 13;
 pub(crate) const TYPE_MISMATCH: i32 = 14;
 pub(crate) const INVALID_LENGTH: i32 = 16;
@@ -31,6 +32,7 @@ pub(crate) const TRANSACTION_TOO_OLD: i32 = 225;
 pub(crate) const NO_SUCH_TRANSACTION: i32 = 251;
 pub(crate) const TRANSACTION_COMMITTED: i32 = 256;
 pub(crate) const OPERATION_NOT_SUPPORTED_IN_TRANSACTION: i32 = 263;
+pub(crate) const SNAPSHOT_TOO_OLD: i32 = 239;
 pub(crate) const CHANGE_STREAM_FATAL_ERROR: i32 = 280;
 pub(crate) const MECHANISM_UNAVAILABLE: i32 = 334;
 pub(crate) const UNSUPPORTED_OP_QUERY_COMMAND: i32 = 352;
@@ -46,6 +48,7 @@ const NAMES: &[(i32, &str)] = &[
     (2, "BadValue"),
     (8, "UnknownError"),
     (9, "FailedToParse"),
+    (12, "UnsupportedFormat"),
     (13, "Unauthorized"),
     (14, "TypeMismatch"),
     (15, "Overflow"),
@@ -96,6 +99,7 @@ const NAMES: &[(i32, &str)] = &[
     (225, "TransactionTooOld"),
     (232, "MaxSubPipelineDepthExceeded"),
     (238, "NotImplemented"),
+    (239, "SnapshotTooOld"),
     (241, "ConversionFailure"),
     (251, "NoSuchTransaction"),
     (256, "TransactionCommitted"),
@@ -110,6 +114,7 @@ const NAMES: &[(i32, &str)] = &[
     (10334, "BSONObjectTooLarge"),
     (11000, "DuplicateKey"),
     (11601, "Interrupted"),
+    (13113, "MergeStageNoMatchingDocument"),
     (13388, "StaleConfig"),
     (14031, "OutOfDiskSpace"),
 ];

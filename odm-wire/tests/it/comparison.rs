@@ -35,6 +35,10 @@ impl RetainFields for Document {
         for name in SERVER_FIELDS {
             self.remove(name);
         }
+        // The server repeats the write concern here.
+        if let Ok(error) = self.get_document_mut("writeConcernError") {
+            error.remove("errInfo");
+        }
         if let Ok(errors) = self.get_array_mut("writeErrors") {
             for error in errors {
                 if let Bson::Document(error) = error {
@@ -61,9 +65,13 @@ fn is_same(left: &Bson, right: &Bson) -> bool {
     }
 }
 
-fn session() -> Vec<Document> {
+fn session(name: &str) -> Vec<Document> {
+    let other = format!("{name}_2");
+    let other = other.as_str();
     let find = |filter: Document| doc! { "find": "c", "filter": filter };
     let update = |q: Document, u: Document| doc! { "update": "c", "updates": [{ "q": q, "u": u }] };
+    let out = |collection: &str, target: Bson| doc! { "aggregate": collection, "pipeline": [{ "$out": target }], "cursor": {} };
+    let merge = |collection: &str, options: Bson| doc! { "aggregate": collection, "pipeline": [{ "$merge": options }], "cursor": {} };
     vec![
         doc! { "ping": 1 },
         doc! { "PING": 1 },
@@ -154,6 +162,69 @@ fn session() -> Vec<Document> {
         doc! { "aggregate": 1, "pipeline": [{ "$documents": [{ "a": 1 }] }], "cursor": {} },
         doc! { "aggregate": 1, "pipeline": [{ "$match": {} }], "cursor": {} },
         doc! { "aggregate": "c", "pipeline": [{ "$match": { "$expr": { "$eq": ["$_id", "$$id"] } } }], "let": { "id": 2 }, "cursor": {} },
+        doc! { "aggregate": 1, "pipeline": [{ "$documents": [{ "_id": 1, "a": 1 }, { "_id": 2, "a": 2 }] }, { "$out": "docs" }], "cursor": {} },
+        out("docs", "o".into()),
+        out("docs", doc! { "db": name, "coll": "o" }.into()),
+        out("docs", doc! { "db": other, "coll": "o" }.into()),
+        doc! { "listIndexes": "o" },
+        doc! { "find": "o", "sort": { "_id": 1 } },
+        out("docs", 7.into()),
+        out("docs", doc! { "coll": "o" }.into()),
+        out("docs", doc! { "db": 7, "coll": "o" }.into()),
+        out("docs", "".into()),
+        out("docs", "system.o".into()),
+        out("docs", doc! { "db": "admin", "coll": "o" }.into()),
+        merge("docs", "m".into()),
+        merge("docs", doc! { "into": { "coll": "m" }, "whenNotMatched": "fail" }.into()),
+        merge("docs", doc! { "into": { "db": other, "coll": "m" } }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": "fail" }.into()),
+        merge("docs", doc! { "into": "empty", "whenNotMatched": "fail" }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": "keepExisting", "whenNotMatched": "fail" }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": "frob" }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": 7 }.into()),
+        merge("docs", doc! { "into": "m", "whenNotMatched": "frob" }.into()),
+        merge("docs", doc! { "into": "m", "whenNotMatched": 7 }.into()),
+        merge("docs", doc! { "into": "m", "let": { "x": "$a" }, "whenMatched": [{ "$set": { "b": ["$$x", "$$new.a"] } }] }.into()),
+        merge("docs", doc! { "into": "m", "let": { "x": "$a" } }.into()),
+        merge("docs", doc! { "into": "m", "let": { "new": "$a" }, "whenMatched": [] }.into()),
+        merge("docs", doc! { "into": "m", "let": 7, "whenMatched": [] }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": [{ "$set": { "b": "$$y" } }] }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": [{ "$match": {} }] }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": [{ "$frob": {} }] }.into()),
+        merge("docs", doc! { "into": "m", "whenMatched": [{ "$out": "x" }] }.into()),
+        merge("docs", doc! { "into": "m", "on": [] }.into()),
+        merge("docs", doc! { "into": "m", "on": "a" }.into()),
+        merge("docs", doc! { "into": "m", "on": ["_id", "_id"] }.into()),
+        merge("docs", doc! { "into": "m", "on": [7] }.into()),
+        merge("docs", doc! { "into": "m", "on": 7 }.into()),
+        merge("docs", doc! { "into": "m", "frob": 7 }.into()),
+        merge("docs", doc! { "into": 7 }.into()),
+        merge("docs", doc! { "into": {} }.into()),
+        merge("docs", doc! { "into": { "db": name } }.into()),
+        merge("docs", doc! { "into": { "coll": "m", "frob": 1 } }.into()),
+        merge("docs", doc! { "into": { "db": "local", "coll": "m" } }.into()),
+        merge("docs", doc! {}.into()),
+        merge("docs", 7.into()),
+        merge("docs", "".into()),
+        merge("docs", "system.m".into()),
+        doc! { "find": "m", "sort": { "_id": 1 } },
+        doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }, { "$limit": 1 }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$merge": "o" }, { "$out": "o" }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$facet": { "a": [{ "$out": "o" }] } }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$lookup": { "from": "o", "as": "x", "pipeline": [{ "$merge": "o" }] } }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$unionWith": { "coll": "o", "pipeline": [{ "$out": "o" }] } }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$out": "o" }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "readConcern": { "level": "linearizable" } },
+        doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "readConcern": { "level": "majority" }, "writeConcern": { "w": "majority" } },
+        doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "writeConcern": { "w": "frob" } },
+        doc! { "update": "docs", "updates": [{ "q": {}, "u": [{ "$out": "o" }] }] },
+        doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": 7 }], "cursor": {} },
+        doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": { "frob": 1 } }], "cursor": {} },
+        doc! { "aggregate": 1, "pipeline": [{ "$listLocalSessions": {} }, { "$limit": 1 }, { "$project": { "_id": { "$type": "$_id.uid" }, "at": { "$type": "$lastUse" } } }], "cursor": {} },
+        doc! { "aggregate": "c", "pipeline": [{ "$listLocalSessions": {} }], "cursor": {} },
+        doc! { "drop": "docs" },
+        doc! { "drop": "m" },
+        doc! { "drop": "o" },
         doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a_1" }] },
         doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "a_1" }] },
         doc! { "createIndexes": "c", "indexes": [{ "key": { "a": 1 }, "name": "other" }] },
@@ -192,14 +263,19 @@ fn session() -> Vec<Document> {
 
 #[tokio::test]
 async fn replies_and_errors_are_those_of_a_real_server() {
+    let name = format!("odm_wire_{}", std::process::id());
+    compare_servers(&name, session(&name)).await;
+}
+
+/// Runs commands on both servers, and compares the replies.
+pub(crate) async fn compare_servers(name: &str, commands: Vec<Document>) {
     let real = odm_mongod::replica_set().await;
     let real = Client::with_uri_str(real.fresh_url()).await.unwrap();
     let server = TestServer::writable().await;
     let ours = server.client().await;
-    let name = format!("odm_wire_{}", std::process::id());
-    let (real, ours) = (real.database(&name), ours.database(&name));
+    let (real, ours) = (real.database(name), ours.database(name));
     let mut differences = Vec::new();
-    for command in session() {
+    for command in commands {
         let (expected, actual) = (run(&real, &command).await, run(&ours, &command).await);
         if !is_same(&expected.clone().into(), &actual.clone().into()) {
             differences.push(format!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bson::{Document, doc, rawdoc};
+use bson::{Document, Timestamp, doc, rawdoc};
 use futures_util::TryStreamExt;
 use mongodb::error::ErrorKind;
 use mongodb::options::{CollectionOptions, IndexOptions, WriteConcern};
@@ -91,7 +91,8 @@ async fn errors_have_the_codes_and_keys_of_mongodb() {
         (doc! { "find": "c", "filter": { "$frob": 1 } }, 2),
         (doc! { "find": "c", "filter": [] }, 14),
         (doc! { "find": "$c" }, 73),
-        (doc! { "find": "c", "collation": { "locale": "de" } }, 115),
+        (doc! { "find": "c", "collation": { "locale": "haw" } }, 115),
+        (doc! { "create": "d", "collation": { "locale": "de" } }, 115),
         (
             doc! { "aggregate": "c", "pipeline": [{ "$frob": 1 }], "cursor": {} },
             40324,
@@ -286,6 +287,71 @@ async fn transactions_are_atomic_and_isolated() {
     session.commit_transaction().await.unwrap();
     let error = other.commit_transaction().await.unwrap_err();
     assert!(error.contains_label("TransientTransactionError"), "{error}");
+}
+
+#[tokio::test]
+async fn the_reads_of_a_snapshot_session_see_one_state() {
+    let server = TestServer::writable().await;
+    let client = server.client().await;
+    let numbers = numbers(&client, 3).await;
+    let mut snapshot = client.start_session().snapshot(true).await.unwrap();
+    // The first read chooses the state. Later batches of its cursor are from the same state.
+    let mut cursor = numbers
+        .find(doc! {})
+        .batch_size(2)
+        .session(&mut snapshot)
+        .await
+        .unwrap();
+    numbers.delete_many(doc! {}).await.unwrap();
+    let mut found = 0;
+    while cursor
+        .next(&mut snapshot)
+        .await
+        .transpose()
+        .unwrap()
+        .is_some()
+    {
+        found += 1;
+    }
+    assert_eq!(found, 3);
+    let counted = numbers
+        .count_documents(doc! {})
+        .session(&mut snapshot)
+        .await;
+    assert_eq!(counted.unwrap(), 3);
+    let distinct = numbers
+        .distinct("_id", doc! {})
+        .session(&mut snapshot)
+        .await;
+    assert_eq!(distinct.unwrap().len(), 3);
+    assert_eq!(numbers.count_documents(doc! {}).await.unwrap(), 0);
+    let mut later = client.start_session().snapshot(true).await.unwrap();
+    let counted = numbers.count_documents(doc! {}).session(&mut later).await;
+    assert_eq!(counted.unwrap(), 0);
+
+    let snapshot = doc! { "level": "snapshot" };
+    let database = client.database("test");
+    for (command, code) in [
+        (doc! { "count": "c", "readConcern": snapshot.clone() }, 72),
+        (
+            doc! { "find": "c", "readConcern": { "level": "snapshot", "atClusterTime": Timestamp { time: 7, increment: 1 } } },
+            239,
+        ),
+        (
+            doc! { "find": "c", "readConcern": { "level": "snapshot", "atClusterTime": 7 } },
+            14,
+        ),
+        (
+            doc! { "aggregate": "c", "pipeline": [{ "$out": "d" }], "cursor": {}, "readConcern": snapshot },
+            115,
+        ),
+    ] {
+        let error = database.run_command(command.clone()).await.unwrap_err();
+        let ErrorKind::Command(failure) = &*error.kind else {
+            panic!("{command}: {error}");
+        };
+        assert_eq!(failure.code, code, "{command}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Tests of the server by the official driver and by hostile clients.
 
 mod authentication;
+mod collations;
 mod comparison;
 mod driver;
 mod hostile;

@@ -31,6 +31,8 @@ async fn a_server_is_read_only_unless_it_is_told_to_write() {
         doc! { "createIndexes": "parts", "indexes": [{ "key": { "a": 1 }, "name": "a_1" }] },
         doc! { "dropIndexes": "parts", "index": "*" },
         doc! { "collMod": "parts" },
+        doc! { "aggregate": "parts", "pipeline": [{ "$out": "more" }], "cursor": {} },
+        doc! { "aggregate": "parts", "pipeline": [{ "$merge": "more" }], "cursor": {} },
         // A change stream would switch the change log of the file on.
         doc! { "aggregate": "parts", "pipeline": [{ "$changeStream": {} }], "cursor": {} },
     ] {

@@ -1,8 +1,8 @@
 //! Caseless texts: the form of a text for indexes with `ignore_case`.
 //!
 //! A document stores the caseless form beside each text with such an index, in the metadata. The index contains the caseless form.
-//! A collation of the database is no alternative. A collation applies to all conditions of a query and to no regular expression,
-//! and the embedded engine has collations of indexes only. The caseless form has the same meaning on every backend.
+//! A collation of the database is no alternative. A collation applies to all conditions of a query and to no regular expression. The
+//! caseless form has the same meaning on every backend.
 
 use bson::{Bson, Document, RawDocumentBuf};
 

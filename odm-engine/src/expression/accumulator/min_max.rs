@@ -13,9 +13,9 @@ use crate::expression::Expression;
 use crate::expression::call::OperatorCall;
 
 pub(super) fn parse_min(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate_operands(operands, MinMax::min()))
+    call.ordered_variadic(|order, operands| accumulate_operands(operands, MinMax::min(order)))
 }
 
 pub(super) fn parse_max(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.variadic(|operands| accumulate_operands(operands, MinMax::max()))
+    call.ordered_variadic(|order, operands| accumulate_operands(operands, MinMax::max(order)))
 }

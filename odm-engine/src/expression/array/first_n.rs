@@ -6,10 +6,9 @@
 //! { "$firstN": { "input": [null], "n": 5 } } → [null]
 //! ```
 
-use bson::RawBsonRef;
-
 use super::max_n::{Selection, parse_select_n};
 use crate::Result;
+use crate::collation::ValueOrder;
 use crate::expression::Expression;
 use crate::expression::call::OperatorCall;
 
@@ -21,10 +20,10 @@ pub(super) fn parse_last(call: &OperatorCall<'_>) -> Result<Expression> {
     parse_select_n(call, 5787801, keep_last)
 }
 
-fn keep_first(items: &mut Selection<'_>, n: usize) {
+fn keep_first(items: &mut Selection<'_>, n: usize, _: &ValueOrder) {
     items.truncate(n);
 }
 
-fn keep_last(items: &mut Vec<RawBsonRef<'_>>, n: usize) {
+fn keep_last(items: &mut Selection<'_>, n: usize, _: &ValueOrder) {
     items.drain(..items.len().saturating_sub(n));
 }

@@ -5,20 +5,22 @@
 //! { "$in": ["x", []] } → false
 //! ```
 
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
 pub(super) fn parse_in(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(is_in)
+    call.ordered_binary(is_in)
 }
 
-fn is_in<'v>(element: Value<'v>, array: Value<'v>) -> Result<Value<'v>> {
+fn is_in<'v>(order: &ValueOrder, element: Value<'v>, array: Value<'v>) -> Result<Value<'v>> {
     let items = array.as_array().ok_or_else(|| {
         let type_name = array.type_name();
         let message = format!("the second operand of $in must be an array, not {type_name}");
         Error::with_server_code(40081, message)
     })?;
-    let is_found = value::items(items).any(|item| Value::from(item).compare(&element).is_eq());
+    let is_found =
+        value::items(items).any(|item| Value::from(item).compare(&element, order).is_eq());
     Ok(is_found.into())
 }

@@ -8,15 +8,16 @@
 //! { "$indexOfArray": [null, 1] } → null
 //! ```
 
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
 
 pub(super) fn parse_index_of_array(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.bounded_variadic(2..=4, index_of_array)
+    call.ordered_bounded_variadic(2..=4, index_of_array)
 }
 
-fn index_of_array(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
+fn index_of_array<'v>(order: &ValueOrder, operands: Vec<Value<'v>>) -> Result<Value<'v>> {
     let [array, element, range @ ..] = operands.as_slice() else {
         return Ok(Value::NULL);
     };
@@ -31,7 +32,7 @@ fn index_of_array(operands: Vec<Value<'_>>) -> Result<Value<'_>> {
     };
     let (start, end) = search_range("$indexOfArray", range)?;
     let mut items = value::items(items).enumerate().take(end).skip(start);
-    let entry = items.find(|(_, item)| Value::from(*item).compare(element).is_eq());
+    let entry = items.find(|(_, item)| Value::from(*item).compare(element, order).is_eq());
     Ok(position_or_minus_one(entry.map(|(index, _)| index)))
 }
 

@@ -8,6 +8,7 @@
 
 use bson::{RawArrayBuf, RawBsonRef};
 
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, ExpressionOperator, Value, VariableScope};
 use crate::{Error, Result, value};
@@ -16,13 +17,14 @@ use crate::{Error, Result, value};
 pub(super) type Selection<'v> = Vec<RawBsonRef<'v>>;
 
 /// Reduces the candidates to at most `n` elements.
-type Select = fn(&mut Selection<'_>, usize);
+type Select = fn(&mut Selection<'_>, usize, &ValueOrder);
 
 #[derive(Debug)]
 struct SelectN {
     n: Expression,
     input: Expression,
     select: Select,
+    order: ValueOrder,
 }
 
 pub(super) fn parse_max(call: &OperatorCall<'_>) -> Result<Expression> {
@@ -45,18 +47,19 @@ pub(super) fn parse_select_n(
         n: arguments.required_expression("n", 5787906)?,
         input: arguments.required_expression("input", 5787907)?,
         select,
+        order: call.order().clone(),
     }))
 }
 
-fn keep_greatest(items: &mut Selection<'_>, n: usize) {
+fn keep_greatest(items: &mut Selection<'_>, n: usize, order: &ValueOrder) {
     items.retain(is_not_null);
-    items.sort_by(|a, b| value::compare(*b, *a));
+    items.sort_by(|a, b| order.compare(*b, *a));
     items.truncate(n);
 }
 
-fn keep_smallest(items: &mut Selection<'_>, n: usize) {
+fn keep_smallest(items: &mut Selection<'_>, n: usize, order: &ValueOrder) {
     items.retain(is_not_null);
-    items.sort_by(|a, b| value::compare(*a, *b));
+    items.sort_by(|a, b| order.compare(*a, *b));
     items.truncate(n);
 }
 
@@ -73,7 +76,7 @@ impl ExpressionOperator for SelectN {
             return Err(Error::with_server_code(5788200, message));
         };
         let mut items: Vec<_> = value::items(array).collect();
-        (self.select)(&mut items, n);
+        (self.select)(&mut items, n, &self.order);
         Ok(items.into_iter().collect::<RawArrayBuf>().into())
     }
 }

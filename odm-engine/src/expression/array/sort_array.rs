@@ -22,8 +22,8 @@ struct SortArray {
 pub(super) fn parse_sort_array(call: &OperatorCall<'_>) -> Result<Expression> {
     let arguments = call.named_arguments(&["input", "sortBy"], 2942500, 2942501)?;
     let input = arguments.required_expression("input", 2942502)?;
-    let order =
-        ElementOrder::parse(arguments.required_value("sortBy", 2942503)?).map_err(|fault| {
+    let order = ElementOrder::parse(arguments.required_value("sortBy", 2942503)?, call.order())
+        .map_err(|fault| {
             let code = match fault {
                 OrderFault::Fields => 2942505,
                 OrderFault::Number => 2942506,

@@ -16,29 +16,29 @@ use crate::expression::Expression;
 use crate::expression::call::OperatorCall;
 
 pub(super) fn parse_cmp(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok((a.compare(&b) as i32).into()))
+    call.ordered_binary(|order, a, b| Ok((a.compare(&b, order) as i32).into()))
 }
 
 pub(super) fn parse_eq(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_eq().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_eq().into()))
 }
 
 pub(super) fn parse_gt(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_gt().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_gt().into()))
 }
 
 pub(super) fn parse_gte(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_ge().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_ge().into()))
 }
 
 pub(super) fn parse_lt(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_lt().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_lt().into()))
 }
 
 pub(super) fn parse_lte(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_le().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_le().into()))
 }
 
 pub(super) fn parse_ne(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.binary(|a, b| Ok(a.compare(&b).is_ne().into()))
+    call.ordered_binary(|order, a, b| Ok(a.compare(&b, order).is_ne().into()))
 }

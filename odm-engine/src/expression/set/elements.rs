@@ -4,49 +4,52 @@ use std::iter;
 
 use bson::{RawArray, RawArrayBuf, RawBsonRef};
 
+use crate::collation::ValueOrder;
 use crate::expression::Value;
-use crate::{Error, Result, value};
+use crate::{Error, Result};
 
-/// Distinct values in MongoDB's order.
-#[derive(Debug, Default)]
-pub(super) struct DistinctElements<'v>(Vec<RawBsonRef<'v>>);
+/// Distinct values in the order of the operation.
+#[derive(Debug)]
+pub(super) struct DistinctElements<'v> {
+    elements: Vec<RawBsonRef<'v>>,
+    order: &'v ValueOrder,
+}
 
 impl<'v> DistinctElements<'v> {
+    /// Of equal values, the first is kept.
+    pub(super) fn new(
+        values: impl IntoIterator<Item = RawBsonRef<'v>>,
+        order: &'v ValueOrder,
+    ) -> Self {
+        let mut elements: Vec<_> = values.into_iter().collect();
+        elements.sort_by(|a, b| order.compare(*a, *b));
+        elements.dedup_by(|a, b| order.equal(*a, *b));
+        DistinctElements { elements, order }
+    }
+
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.elements.len()
     }
 
     pub(super) fn contains(&self, candidate: RawBsonRef<'_>) -> bool {
-        let position = self
-            .0
-            .binary_search_by(|element| value::compare(*element, candidate));
-        position.is_ok()
+        let compare = |element: &RawBsonRef<'_>| self.order.compare(*element, candidate);
+        self.elements.binary_search_by(compare).is_ok()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = RawBsonRef<'v>> {
-        self.0.iter().copied()
+        self.elements.iter().copied()
     }
 
     /// Returns whether both sets have equal elements.
     pub(super) fn equals(&self, other: &DistinctElements<'_>) -> bool {
-        self.0.len() == other.0.len()
-            && iter::zip(self.iter(), other.iter()).all(|(a, b)| value::equal(a, b))
+        self.elements.len() == other.elements.len()
+            && iter::zip(self.iter(), other.iter()).all(|(a, b)| self.order.equal(a, b))
     }
 
     /// Keeps only the elements that `other` also has.
     pub(super) fn common_with(mut self, other: &DistinctElements<'_>) -> Self {
-        self.0.retain(|element| other.contains(*element));
+        self.elements.retain(|element| other.contains(*element));
         self
-    }
-}
-
-impl<'v> FromIterator<RawBsonRef<'v>> for DistinctElements<'v> {
-    /// Of equal values, the first is kept.
-    fn from_iter<I: IntoIterator<Item = RawBsonRef<'v>>>(values: I) -> Self {
-        let mut values: Vec<_> = values.into_iter().collect();
-        values.sort_by(|a, b| value::compare(*a, *b));
-        values.dedup_by(|a, b| value::equal(*a, *b));
-        DistinctElements(values)
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```
 
 use super::elements::{DistinctElements, require_array};
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
@@ -15,15 +16,16 @@ pub(super) fn parse_set_equals(call: &OperatorCall<'_>) -> Result<Expression> {
         let message = "$setEquals takes two or more operands";
         return Err(Error::with_server_code(17045, message));
     }
-    call.variadic(set_equals)
+    call.ordered_variadic(set_equals)
 }
 
-fn set_equals(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
-    let elements = |set| -> Result<DistinctElements<'_>> {
-        Ok(value::items(require_array("$setEquals", set, 5887502)?).collect())
-    };
-    let sets: Vec<_> = sets.iter().map(elements).collect::<Result<_>>()?;
-    let equal = sets.windows(2).all(|pair| match pair {
+fn set_equals<'v>(order: &ValueOrder, sets: Vec<Value<'v>>) -> Result<Value<'v>> {
+    let mut elements = Vec::with_capacity(sets.len());
+    for set in &sets {
+        let items = value::items(require_array("$setEquals", set, 5887502)?);
+        elements.push(DistinctElements::new(items, order));
+    }
+    let equal = elements.windows(2).all(|pair| match pair {
         [a, b] => a.equals(b),
         _ => true,
     });

@@ -7,22 +7,23 @@
 //! ```
 
 use super::elements::{DistinctElements, require_array};
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
 pub(super) fn parse_set_intersection(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.commutative(set_intersection)
+    call.ordered_commutative(set_intersection)
 }
 
-fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
+fn set_intersection<'v>(order: &ValueOrder, sets: Vec<Value<'v>>) -> Result<Value<'v>> {
     let mut common: Option<DistinctElements<'_>> = None;
     for set in &sets {
         if set.is_nullish() {
             return Ok(Value::NULL);
         }
-        let elements: DistinctElements<'_> =
-            value::items(require_array("$setIntersection", set, 17047)?).collect();
+        let elements = value::items(require_array("$setIntersection", set, 17047)?);
+        let elements = DistinctElements::new(elements, order);
         // Of equal elements, MongoDB returns those of the smaller set, or of the first set if the
         // sizes are equal.
         common = Some(match common {
@@ -31,5 +32,6 @@ fn set_intersection(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
             None => elements,
         });
     }
-    Ok(common.unwrap_or_default().into())
+    let none = || DistinctElements::new([], order);
+    Ok(common.unwrap_or_else(none).into())
 }

@@ -6,6 +6,7 @@
 //! ```
 
 use super::elements::{DistinctElements, require_array};
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Error, Result, value};
@@ -21,13 +22,13 @@ pub(super) fn parse_set_is_subset(call: &OperatorCall<'_>) -> Result<Expression>
         let message = "the second operand of $setIsSubset must be an array";
         return Ok(Expression::Failing(Error::with_server_code(17311, message)));
     }
-    call.fixed_function([set, superset], set_is_subset)
+    call.ordered_fixed_binary([set, superset], set_is_subset)
 }
 
-fn set_is_subset<'v>([set, superset]: [Value<'v>; 2]) -> Result<Value<'v>> {
+fn set_is_subset<'v>(order: &ValueOrder, set: Value<'v>, superset: Value<'v>) -> Result<Value<'v>> {
     let set = require_array("$setIsSubset", &set, 17046)?;
-    let superset: DistinctElements<'_> =
-        value::items(require_array("$setIsSubset", &superset, 17042)?).collect();
+    let superset = value::items(require_array("$setIsSubset", &superset, 17042)?);
+    let superset = DistinctElements::new(superset, order);
     Ok(value::items(set).all(|item| superset.contains(item)).into())
 }
 

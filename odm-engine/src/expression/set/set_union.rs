@@ -6,15 +6,16 @@
 //! ```
 
 use super::elements::{DistinctElements, require_array};
+use crate::collation::ValueOrder;
 use crate::expression::call::OperatorCall;
 use crate::expression::{Expression, Value};
 use crate::{Result, value};
 
 pub(super) fn parse_set_union(call: &OperatorCall<'_>) -> Result<Expression> {
-    call.commutative(set_union)
+    call.ordered_commutative(set_union)
 }
 
-fn set_union(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
+fn set_union<'v>(order: &ValueOrder, sets: Vec<Value<'v>>) -> Result<Value<'v>> {
     let mut all = Vec::new();
     for set in &sets {
         if set.is_nullish() {
@@ -22,5 +23,5 @@ fn set_union(sets: Vec<Value<'_>>) -> Result<Value<'_>> {
         }
         all.extend(value::items(require_array("$setUnion", set, 17043)?));
     }
-    Ok(all.into_iter().collect::<DistinctElements<'_>>().into())
+    Ok(DistinctElements::new(all, order).into())
 }

@@ -5,7 +5,7 @@
 
 use bson::{RawArray, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 
-use super::Collator;
+use crate::collation::Collator;
 use crate::document::append_field;
 use crate::filter::Filter;
 use crate::value;

@@ -148,6 +148,7 @@ pub(super) fn aggregate_to_engine(aggregate: AggregateOperation) -> engine::Aggr
         pipeline: aggregate.pipeline,
         variables: aggregate.variables,
         hint: aggregate.options.hint.map(RawBson::String),
+        collation: None,
     }
 }
 

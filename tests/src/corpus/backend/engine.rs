@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawDocumentBuf, doc, rawdoc};
 use odm_engine::{
-    Aggregate, Count, Cursor, Database, Delete, DropIndexes, Error, Find, FindAndModify, Index,
-    Modification, Session, Transaction, Update,
+    Aggregate, Collation, Count, Cursor, Database, Delete, Distinct, DropIndexes, Error, Find,
+    FindAndModify, Index, Modification, Session, Transaction, Update,
 };
 use tempfile::TempDir;
 
@@ -91,6 +91,7 @@ impl Engine {
             "limit",
             "let",
             "hint",
+            "collation",
         ])?;
         let find = Find {
             filter: operation.document("filter")?.unwrap_or_default(),
@@ -101,28 +102,31 @@ impl Engine {
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         documents(self.session(operation).find(operation.collection, &find)?)
     }
 
     fn aggregate(&self, operation: &Operation<'_>) -> Answer {
-        operation.ensure_only(&["pipeline", "let", "hint"])?;
+        operation.ensure_only(&["pipeline", "let", "hint", "collation"])?;
         let aggregate = Aggregate {
             pipeline: operation.documents("pipeline")?,
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         let session = self.session(operation);
         documents(session.aggregate(operation.collection, &aggregate)?)
     }
 
     fn count(&self, operation: &Operation<'_>) -> Answer {
-        operation.ensure_only(&["filter", "skip", "limit", "hint"])?;
+        operation.ensure_only(&["filter", "skip", "limit", "hint", "collation"])?;
         let count = Count {
             filter: operation.document("filter")?.unwrap_or_default(),
             skip: operation.count("skip")?.unwrap_or(0),
             limit: operation.count("limit")?.filter(|limit| *limit > 0),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         let count = self
             .session(operation)
@@ -131,11 +135,14 @@ impl Engine {
     }
 
     fn distinct(&self, operation: &Operation<'_>) -> Answer {
-        operation.ensure_only(&["field", "filter"])?;
-        let path = operation.text("field")?;
-        let filter = operation.document("filter")?.unwrap_or_default();
+        operation.ensure_only(&["field", "filter", "collation"])?;
+        let distinct = Distinct {
+            path: operation.text("field")?.to_owned(),
+            filter: operation.document("filter")?.unwrap_or_default(),
+            collation: collation(operation)?,
+        };
         let session = self.session(operation);
-        let values = session.distinct(operation.collection, path, &filter)?;
+        let values = session.distinct_values(operation.collection, &distinct)?;
         let values = values
             .into_iter()
             .map(Bson::try_from)
@@ -168,7 +175,15 @@ impl Engine {
     }
 
     fn update(&self, operation: &Operation<'_>, change: &str, multi: bool) -> Answer {
-        operation.ensure_only(&["filter", change, "upsert", "arrayFilters", "let", "hint"])?;
+        operation.ensure_only(&[
+            "filter",
+            change,
+            "upsert",
+            "arrayFilters",
+            "let",
+            "hint",
+            "collation",
+        ])?;
         let (changes, pipeline) = changes(operation, change)?;
         let update = Update {
             filter: operation.document("filter")?.unwrap_or_default(),
@@ -179,6 +194,7 @@ impl Engine {
             upsert: operation.flag("upsert")?,
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         let report = self
             .session(operation)
@@ -195,12 +211,13 @@ impl Engine {
     }
 
     fn delete(&self, operation: &Operation<'_>, multi: bool) -> Answer {
-        operation.ensure_only(&["filter", "let", "hint"])?;
+        operation.ensure_only(&["filter", "let", "hint", "collation"])?;
         let delete = Delete {
             filter: operation.document("filter")?.unwrap_or_default(),
             multi,
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         let report = self
             .session(operation)
@@ -209,7 +226,7 @@ impl Engine {
     }
 
     fn find_and_modify(&self, operation: &Operation<'_>, change: Option<&str>) -> Answer {
-        let common = ["filter", "sort", "projection", "let", "hint"];
+        let common = ["filter", "sort", "projection", "let", "hint", "collation"];
         let modification = match change {
             None => {
                 operation.ensure_only(&common)?;
@@ -239,6 +256,7 @@ impl Engine {
             modification,
             variables: operation.document("let")?.unwrap_or_default(),
             hint: operation.value("hint")?,
+            collation: collation(operation)?,
         };
         let report = self
             .session(operation)
@@ -420,6 +438,13 @@ fn changes(
         Some(Bson::Array(_)) => (RawDocumentBuf::new(), Some(operation.documents(name)?)),
         _ => (operation.document(name)?.unwrap_or_default(), None),
     })
+}
+
+fn collation(operation: &Operation<'_>) -> Result<Option<Collation>, Refused> {
+    match operation.document("collation")? {
+        Some(collation) if !collation.is_empty() => Ok(Collation::from_document(&collation)?),
+        _ => Ok(None),
+    }
 }
 
 fn documents(found: Cursor) -> Answer {

@@ -1,5 +1,6 @@
 //! Conversion of strings into collation keys, by the rules of ICU4X.
 
+use std::cmp::Ordering;
 use std::hash::Hasher;
 
 use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, MaxVariable, Strength};
@@ -73,6 +74,11 @@ impl Collator {
         key
     }
 
+    /// Compares two strings, as their collation keys compare.
+    pub(crate) fn compare(&self, a: &str, b: &str) -> Ordering {
+        self.rules.compare(a, b)
+    }
+
     /// Returns a version number of the rules, which changes when strings get different keys.
     ///
     /// The library has no such number. This number is a hash over the keys of many characters and of pairs of letters, because a
@@ -104,7 +110,7 @@ mod tests {
     use bson::rawdoc;
 
     use super::*;
-    use crate::index::collation::locale;
+    use crate::collation::locale;
 
     fn new_collator(specification: bson::RawDocumentBuf) -> Collator {
         let collation = Collation::from_document(&specification).unwrap();
