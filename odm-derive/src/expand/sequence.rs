@@ -32,8 +32,8 @@ impl<'a> Model<'a> {
     }
 
     /// Checks the numbered fields, and the fields that separate their sequences. Returns the unique indexes of the valid fields.
-    pub(crate) fn check_sequences(&self, ctxt: &mut Ctxt) -> Vec<IndexAttr> {
-        let mut indexes = Vec::new();
+    pub(crate) fn check_sequences(&mut self, ctxt: &mut Ctxt) -> Vec<IndexAttr> {
+        let (mut indexes, mut invalid) = (Vec::new(), Vec::new());
         for (field, sequence) in self.sequence_fields() {
             let errors = ctxt.error_count();
             if field.stored == "_id" {
@@ -66,9 +66,18 @@ impl<'a> Model<'a> {
             if let Some(per) = &sequence.per {
                 self.check_sequence_key(ctxt, field, per);
             }
-            if field.is_valid && ctxt.error_count() == errors {
+            let has_errors = ctxt.error_count() > errors;
+            if has_errors {
+                invalid.push(field.ident);
+            }
+            // The compiler reports an option, which is no integer.
+            if field.is_valid && !has_errors && !is_option(field.ty) {
                 indexes.push(sequence.unique_index(field.ident));
             }
+        }
+        for field in &mut self.fields {
+            // The generated code then has no type errors about the same mistake.
+            field.is_valid &= !invalid.contains(&field.ident);
         }
         indexes
     }
