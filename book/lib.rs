@@ -36,6 +36,7 @@ pages! {
     Copies: "copies.md",
     Rollups: "rollups.md",
     Computed: "computed.md",
+    Sequences: "sequences.md",
     Overflow: "overflow.md",
     Transactions: "transactions.md",
     Errors: "errors.md",

@@ -21,6 +21,7 @@ mod rollup;
 mod rules;
 pub(crate) mod schema;
 pub(crate) mod scope;
+mod sequence;
 mod shard_key;
 
 pub(crate) use fields::mentions_ident;

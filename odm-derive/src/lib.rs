@@ -60,6 +60,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[reference(inverse_of = field)]` | the inverse: an `Option<Ref>`, with `max = N` a `Vec<Ref>`, or with `overflow(…)` an `Overflow<Ref>` |
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that fan-outs keep up to date, [see below](#copies-and-snapshots); with `sync` or `background` |
 /// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[avg(…)]`, `#[min(…)]`, `#[max(…)]`, `#[latest(…)]` | a rollup of child documents, [see below](#counts-sums-and-the-latest) |
+/// | `#[sequence(per = shop)]`, `#[sequence]` | a number that the insert assigns: 1, 2, 3 … for each value of another field, [see below](#sequence-numbers) |
 /// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is set once; with `origin`, the framework also stores the source and the time |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
@@ -284,6 +285,18 @@ use syn::{DeriveInput, parse_macro_input};
 /// failed insert or an aborted transaction leaves a gap. Documents that are inserted with a number outside of the framework are
 /// not counted: an insert that reaches such a number is a `DuplicateKey` error.
 ///
+/// # Sequence numbers
+///
+/// `#[sequence(per = shop)]` on an integer numbers the documents of each value of `shop`: the insert assigns 1, 2, 3 …; without
+/// `per`, the model has one sequence. The insert struct has no such field. Numbers are unique and increase in the order of
+/// assignment. A failed insert, an aborted transaction or a crash leaves a gap, as for numbers in ids. The derive declares a unique
+/// index of `per` and the number.
+///
+/// The number and the field of `per` never change: no update sets the fields, and a `save` that does is an error of kind
+/// `Invalid`. The field of `per` is a single value that every document has, or the `scope`. A document that is older than the declaration
+/// reads as 0, until `Database::repair` has assigned the next number, in the order of the `_id`. The repair must precede
+/// `sync_indexes`. The book, `book/src/sequences.md`, describes guarantees and costs.
+///
 /// # The shard key
 ///
 /// `shard_key(…)` names the fields by which a sharded MongoDB cluster distributes the documents over its shards. The model
@@ -345,7 +358,8 @@ use syn::{DeriveInput, parse_macro_input};
         min,
         max,
         latest,
-        computed
+        computed,
+        sequence
     )
 )]
 pub fn document(input: TokenStream) -> TokenStream {
@@ -413,7 +427,8 @@ pub fn document(input: TokenStream) -> TokenStream {
         min,
         max,
         latest,
-        computed
+        computed,
+        sequence
     )
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {

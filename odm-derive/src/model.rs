@@ -9,7 +9,7 @@ use syn::{
 use crate::{
     attr::{
         ComputedAttr, DerivedValue, FieldRules, IndexAttr, IndexOptions, Layout, LinkAttr,
-        ManagedField, ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr,
+        ManagedField, ManagedKind, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, SequenceAttr,
         SerdeContainer, SerdeDefault, SerdeField, attrs_named, parse_field_index,
     },
     ctxt::Ctxt,
@@ -57,6 +57,8 @@ pub(crate) struct Field<'a> {
     pub(crate) rollup: Option<RollupAttr>,
     /// The formula of a computed field.
     pub(crate) computed: Option<ComputedAttr>,
+    /// The sequence of an assigned number.
+    pub(crate) sequence: Option<SequenceAttr>,
     /// The validation rules.
     pub(crate) rules: FieldRules<'a>,
     /// Whether all attributes of the field are valid.
@@ -134,6 +136,7 @@ impl<'a> Model<'a> {
                 ManagedKind::Computed,
                 ManagedKind::Inverse,
                 ManagedKind::Rollup,
+                ManagedKind::Sequence,
             ];
             field.managed = field.managed.filter(|kind| !field_kinds.contains(kind));
         }
@@ -198,6 +201,7 @@ impl<'a> Field<'a> {
                 "denormalize",
                 "snapshot",
                 "computed",
+                "sequence",
             ]
             .iter()
             .chain(&ROLLUP_ATTRIBUTES)
@@ -298,6 +302,17 @@ impl<'a> Field<'a> {
                 None
             }
         };
+        let sequence = match place {
+            FieldPlace::Document => SequenceAttr::parse(ctxt, &field.attrs),
+            FieldPlace::Embedded => {
+                SequenceAttr::ensure_absent(ctxt, &field.attrs, "an embedded struct");
+                None
+            }
+            FieldPlace::Variant => {
+                SequenceAttr::ensure_absent(ctxt, &field.attrs, VARIANT);
+                None
+            }
+        };
         let indexes: Vec<_> = attrs_named(&field.attrs, "index")
             .filter_map(|attr| ctxt.ok_or_report(parse_field_index(attr)))
             .collect();
@@ -322,6 +337,7 @@ impl<'a> Field<'a> {
             derived,
             rollup,
             computed,
+            sequence,
             rules: FieldRules::parse(&field.attrs),
         })
     }

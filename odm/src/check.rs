@@ -8,6 +8,7 @@ mod finding;
 mod link;
 mod overflow;
 mod repair;
+mod sequence;
 mod token;
 
 use std::{
@@ -55,6 +56,7 @@ const MAX_CHECK_IDS_PER_QUERY: usize = 10_000;
 /// - copies that differ from the source
 /// - counts, sums and latest-N lists that differ from the children
 /// - computed fields with a wrong value
+/// - documents without a sequence number
 /// - overflow arrays with elements in a wrong place
 ///
 /// The check reads documents of all scopes. Soft-deleted documents count as existing.
@@ -258,6 +260,7 @@ impl Findings {
         findings.extend(derived_data::check_batch(access, &open.batch).await?);
         findings.extend(blocked::check_batch(access, &open.batch)?);
         findings.extend(computed::check_batch(check.model, &open.batch)?);
+        findings.extend(sequence::check_batch(check.model, &open.batch));
         findings.extend(overflow::check_batch(access, &open.batch).await?);
         let (broken_links, spilled) = links.await?;
         findings.extend(broken_links);

@@ -30,8 +30,8 @@ pub use link::{
 };
 pub(crate) use missing_indexes::MissingUniqueIndexes;
 pub use model::{
-    Model, ScopeField, is_first_in_collection, leaves_name_to_tag, manages_same_fields,
-    stored_or_rust_name, stores_field_alike,
+    Model, ScopeField, SequenceField, is_first_in_collection, leaves_name_to_tag,
+    manages_same_fields, stored_or_rust_name, stores_field_alike,
 };
 pub(crate) use model::{SharedScope, str_eq};
 pub use overflow::{

@@ -52,7 +52,7 @@ pub(crate) use references::{
     upgrade_document,
 };
 pub(crate) use rollups::{WrongCount, find_wrong_rollups, recompute_parent};
-pub(crate) use sequence::SequenceNumbers;
+pub(crate) use sequence::{SequenceNumbers, assign_missing_number, missing_numbers};
 pub(crate) use write_operation::{WriteOperation, WriteOutcome};
 
 use crate::{

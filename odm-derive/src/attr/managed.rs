@@ -35,6 +35,8 @@ pub(crate) enum ManagedKind {
     Id,
     /// The number of the document among documents with equal preceding segments of the `_id`.
     Number,
+    /// The number of the document in a sequence: `#[sequence]`.
+    Sequence,
     /// The inverse of a reference.
     Inverse,
     /// A copy or snapshot of a field of another document.
@@ -57,6 +59,8 @@ impl ManagedKind {
             || attrs_named(attrs, "snapshot").any(|attr| attr.meta.require_path_only().is_err())
         {
             Some(Self::Copy)
+        } else if has_attr("sequence") {
+            Some(Self::Sequence)
         } else {
             is_inverse(attrs).then_some(Self::Inverse)
         }
@@ -78,6 +82,7 @@ impl ManagedKind {
             Self::Id | Self::Number => {
                 "an `_id` is composed of fields by `id = \"users/{name}\"`; the framework numbers `{#number}`"
             }
+            Self::Sequence => "a sequence number is assigned at the insert",
             Self::Computed => "a computed field depends on other fields only",
             Self::Copy => "a copy is filled from its source",
             Self::Rollup => "a rollup is computed from the documents that refer to this document",

@@ -12,7 +12,7 @@ pub(crate) fn unknown_setting(noun: &str, name: &str, known: &[&str]) -> String 
 }
 
 /// The derive attributes of fields and types.
-const DERIVE_ATTRIBUTES: [&str; 16] = [
+const DERIVE_ATTRIBUTES: [&str; 17] = [
     "avg",
     "computed",
     "count",
@@ -27,6 +27,7 @@ const DERIVE_ATTRIBUTES: [&str; 16] = [
     "projection",
     "reference",
     "schema",
+    "sequence",
     "snapshot",
     "sum",
 ];

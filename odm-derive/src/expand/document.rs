@@ -56,6 +56,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     }
     if container.variant_of.is_some() {
         model.clear_field_managed();
+    } else {
+        // The first place: an index of the application with the same keys is reported at its declaration.
+        let indexes = model.check_sequences(ctxt);
+        container.indexes.splice(..0, indexes);
     }
     ensure_rules_are_checked(ctxt, &model, &container);
     ensure_no_variant_hooks(ctxt, &mut container);
@@ -87,6 +91,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         model.ensure_no_derived(ctxt, "the model of a variant");
         model.ensure_no_rollups(ctxt, "the model of a variant");
         model.ensure_no_computed(ctxt, "the model of a variant");
+        model.ensure_no_sequences(ctxt, "the model of a variant");
         for field in model.fields.iter().filter(|field| field.is_caseless) {
             ctxt.error_at(
                 field.ident,
@@ -213,7 +218,13 @@ fn field_mentions(model: &Model<'_>, container: &ContainerAttrs) -> Option<Token
         let source = field.derived.as_ref()?.source()?;
         Some(&source.reference)
     });
-    let mut names = filled.chain(sharded).chain(sources).peekable();
+    let sequences = model.fields.iter();
+    let sequences = sequences.filter_map(|field| field.sequence.as_ref()?.per.as_ref());
+    let mut names = filled
+        .chain(sharded)
+        .chain(sources)
+        .chain(sequences)
+        .peekable();
     names.peek()?;
     let fields = model.fields_ident();
     let (_, type_generics, _) = model.input.generics.split_for_impl();
@@ -724,12 +735,16 @@ fn field_tree(
             quote!(#private::role::RolledUp)
         } else if field.managed == Some(ManagedKind::Inverse) {
             quote!(#private::role::Inverse)
+        } else if field.sequence.is_some() {
+            quote!(#private::role::SequenceNumber)
         } else if field.managed.is_some() {
             quote!(#private::role::Managed)
         } else if shard_key.is_some_and(|key| key.has_field(field)) {
             quote!(#private::role::ShardKeyField)
         } else if semantic.is_some_and(|id| id.has_part(field)) {
             quote!(#private::role::IdPartField)
+        } else if model.is_sequence_key(field) {
+            quote!(#private::role::SequenceKey)
         } else {
             quote!(#private::role::Own)
         };
@@ -879,6 +894,8 @@ fn document_impl(
         .map(|copies| quote!(copies: #copies,));
     let computed = computed_fields.map(|fields| quote!(computed: #fields,));
     let rollups = model.rollup_members(private);
+    let sequences = model.sequence_members(private);
+    let sequence_items = model.sequence_items(private);
     let caseless = model.fields.iter().filter(|field| field.is_caseless);
     let caseless = caseless.map(|field| field.stored.to_token_stream());
     let caseless = wrap_nonempty(
@@ -981,6 +998,7 @@ fn document_impl(
                 #links
                 #copies
                 #rollups
+                #sequences
                 #overflows
                 #computed
                 #caseless
@@ -990,6 +1008,7 @@ fn document_impl(
                 ..#private::Model::UNKNOWN
             };
             #items
+            #sequence_items
             fn id(&self) -> &#id_ty {
                 &self.#id_ident
             }

@@ -135,6 +135,7 @@ impl<'a> EnumDocument<'a> {
                 | ManagedKind::Scope
                 | ManagedKind::Id
                 | ManagedKind::Number
+                | ManagedKind::Sequence
                 | ManagedKind::Inverse
                 | ManagedKind::Copy
                 | ManagedKind::Computed

@@ -384,6 +384,9 @@ fn initial_value(field: &Field<'_>, private: &PrivatePath) -> Option<TokenStream
         ManagedKind::Deleted => quote_spanned!(ty.span()=> <#ty as #private::DeletedAt>::NEVER),
         ManagedKind::Id => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
         ManagedKind::Number => quote_spanned!(ty.span()=> <#ty as #private::AssignedNumber>::NONE),
+        ManagedKind::Sequence => {
+            quote_spanned!(ty.span()=> <#ty as #private::SequenceInteger>::NONE)
+        }
         ManagedKind::Scope => quote_spanned!(ty.span()=> scope.value::<#ty>()?),
         ManagedKind::Inverse => {
             quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default())

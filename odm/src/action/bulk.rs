@@ -411,7 +411,7 @@ impl<T: Document> IntoBulk for InsertOne<T> {
         let is_draft = document
             .as_ref()
             .is_ok_and(|document| !document.is_complete());
-        let is_separate = is_draft || T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some();
+        let is_separate = is_draft || T::HAS_HOOKS || T::MODEL.is_numbered();
         if is_separate {
             let session = access.clone();
             let run = async move {

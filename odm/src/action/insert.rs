@@ -177,7 +177,7 @@ impl<T: Document> IntoFuture for InsertNew<T> {
 async fn insert_new<T: Document>(access: Access, drafts: Vec<Draft<T>>) -> Result<InsertedNew<T>> {
     let (mut documents, _) = resolve_complete(&access, drafts).await?;
     let mut results = Vec::with_capacity(documents.len());
-    if T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some() {
+    if T::HAS_HOOKS || T::MODEL.is_numbered() {
         for document in documents {
             let document = Draft::of(document);
             let inserted = insert_documents(access.clone(), vec![document]).await;
@@ -328,7 +328,7 @@ async fn insert_and_run_hooks<T: Document>(
             .before_validate(document, &access)
             .await
             .map_err(fail)?;
-        let numbered = numbers.restore_number(&access, position, document).await;
+        let numbered = numbers.restore_numbers(&access, position, document).await;
         numbered.map_err(fail)?;
         documents.push(encode_for_insert(document).map_err(fail)?);
         hooks
@@ -422,9 +422,9 @@ async fn assign_numbers<T: Document>(
     access: &Access,
     inserted: &mut [T],
 ) -> Result<SequenceNumbers> {
-    match T::MODEL.numbered_id_part {
-        Some(_) => SequenceNumbers::assign_numbers(access, inserted).await,
-        None => Ok(SequenceNumbers::default()),
+    match T::MODEL.is_numbered() {
+        true => SequenceNumbers::assign_numbers(access, inserted).await,
+        false => Ok(SequenceNumbers::default()),
     }
 }
 

@@ -318,6 +318,14 @@ fn unchanged_key<T: Document>(edited: &Edited<T>, after: &RawDocument) -> Result
             );
         }
     }
+    for name in T::MODEL.sequence_keys() {
+        if edited.original.get(name).ok() != after.get(name).ok() {
+            return reject(
+                name,
+                "the field selects the sequence of the document's number, which cannot change: insert another document, and delete this document",
+            );
+        }
+    }
     for name in T::MODEL.shard_key {
         if edited.original.get(name).ok() != after.get(name).ok() {
             return reject(

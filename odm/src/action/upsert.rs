@@ -329,10 +329,10 @@ async fn try_upsert<T: Document, K: AtMostOneTarget>(
         let raw = encode_unchecked(&document).map_err(error::of_model::<T>)?;
         return upsert_with_hooks(update, condition, raw, form).await;
     }
-    let raw = match T::MODEL.numbered_id_part {
+    let raw = match T::MODEL.is_numbered() {
         // The insert assigns the number.
-        Some(_) => encode_unchecked(&document).map_err(error::of_model::<T>)?,
-        None => encode_for_insert(&mut document)?,
+        true => encode_unchecked(&document).map_err(error::of_model::<T>)?,
+        false => encode_for_insert(&mut document)?,
     };
     let update = UpdateStep::new(update)?;
     let outcome = update_or_insert(&update, &condition, &raw, &form).await?;
@@ -425,7 +425,7 @@ impl<T: Document, K: AtMostOneTarget> UpdateStep<T, K> {
     /// Inserts the document. Returns the stored document if the insert may have changed the document.
     async fn try_insert(&self, raw: &RawDocumentBuf) -> Result<Option<T>> {
         let (access, _) = self.access_and_target();
-        if T::HAS_HOOKS || T::MODEL.numbered_id_part.is_some() {
+        if T::HAS_HOOKS || T::MODEL.is_numbered() {
             let document = Draft::of(decode::decode_new(raw)?);
             return Ok(insert_documents(access.clone(), vec![document])
                 .await?

@@ -120,6 +120,8 @@ pub enum FindingKind {
         /// The computed value. `None` if the value does not fit into the field.
         expected: Option<Box<Bson>>,
     },
+    /// The document has no sequence number: the document is older than the declaration.
+    MissingNumber,
     /// The flag of an overflow array does not match the array.
     WrongFlag {
         /// The flag field.
@@ -304,6 +306,7 @@ impl fmt::Display for Finding {
                     ": has {actual}, but the computed value does not fit into the field"
                 )
             }
+            FindingKind::MissingNumber => f.write_str(": has no sequence number"),
             FindingKind::WrongFlag { flag, actual: true } => {
                 write!(f, ": `{flag}` is set, but no elements are spilled")
             }

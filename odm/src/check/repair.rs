@@ -9,11 +9,14 @@ use super::{Check, CheckToken, Finding, FindingKind, Findings, IntoCheckToken, d
 use crate::{
     Error, ErrorKind, Result,
     model::document::Document,
-    schema::{Contains, InverseLink, Model, OnDelete, OverflowField, ReferenceLink, Schema},
+    schema::{
+        Contains, InverseLink, Model, OnDelete, OverflowField, ReferenceLink, Schema, SequenceField,
+    },
     session::{access::Access, scope::AllScopes},
     write::{
-        DeleteRule, ReferenceRepair, delete_orphan, recompute_fields, recompute_parent,
-        refill_copy, remove_duplicates, repair_array, repair_reference, rules_targeting,
+        DeleteRule, ReferenceRepair, assign_missing_number, delete_orphan, recompute_fields,
+        recompute_parent, refill_copy, remove_duplicates, repair_array, repair_reference,
+        rules_targeting,
     },
 };
 
@@ -24,6 +27,7 @@ use crate::{
 /// - links with sides that do not match: the reference decides
 /// - references to missing documents, by the `on_delete` rule
 /// - copies, rollups and computed fields, also in documents that are older than the declaration
+/// - missing sequence numbers: the documents get the next numbers in the order of the `_id`
 /// - overflow arrays
 ///
 /// Other findings need a decision by the application.
@@ -132,6 +136,7 @@ impl Repairs {
             FindingKind::Stale { .. }
                 | FindingKind::WrongCount { .. }
                 | FindingKind::WrongComputedField { .. }
+                | FindingKind::MissingNumber
         );
         let is_unrepaired = !matches!(outcome, Ok(RepairOutcome::Done | RepairOutcome::NotNeeded));
         self.has_unrepaired |= is_derived && is_unrepaired;
@@ -225,6 +230,8 @@ pub enum Remedy {
     RecomputeRollup,
     /// Recomputes the field.
     RecomputeField,
+    /// Assigns the next number of the sequence.
+    AssignNumber,
     /// Moves the elements of the overflow array to the right documents and recomputes the count.
     RebuildArray,
     /// Sets a reference without a target to null.
@@ -261,6 +268,7 @@ impl fmt::Display for RepairStep {
             Remedy::FillCopy => "fill the copy again",
             Remedy::RecomputeRollup => "recompute the rollup",
             Remedy::RecomputeField => "recompute the field",
+            Remedy::AssignNumber => "assign the next number",
             Remedy::RebuildArray => "rebuild the array",
             Remedy::Nullify => "set the reference to null",
             Remedy::Pull => "remove the reference from the array",
@@ -295,6 +303,7 @@ enum RepairMethod {
         path: String,
         source: bson::Bson,
     },
+    AssignNumber(&'static Model, &'static SequenceField, RawBson),
     RecomputeField {
         model: &'static Model,
         document: RawBson,
@@ -367,6 +376,15 @@ impl RepairAction {
                     actual: (**actual).clone(),
                 };
                 return Ok(Self::new(Remedy::RecomputeField, method));
+            }
+            FindingKind::MissingNumber => {
+                let model = model_of_collection(access, finding.collection)?;
+                let mut sequences = model.sequences.iter();
+                let sequence = sequences
+                    .find(|sequence| sequence.stored == finding.path)
+                    .ok_or_else(|| missing_in_schema("sequence"))?;
+                let method = RepairMethod::AssignNumber(model, sequence, raw(&finding.id)?);
+                return Ok(Self::new(Remedy::AssignNumber, method));
             }
             FindingKind::Blocked { .. } => {
                 return Err(
@@ -442,6 +460,9 @@ impl RepairAction {
             }
             RepairMethod::DeleteOrphan(model, field, id) => {
                 delete_orphan(access.to(model), field, &id).await
+            }
+            RepairMethod::AssignNumber(model, sequence, document) => {
+                assign_missing_number(access.to(model), &document, sequence).await
             }
             RepairMethod::FillCopy {
                 model,

@@ -62,6 +62,12 @@ pub mod role {
     /// Written by the application once: a part of the `_id` never changes.
     #[derive(Debug)]
     pub struct IdPartField;
+    /// Written by the application once: a field that selects the sequence of a number never changes.
+    #[derive(Debug)]
+    pub struct SequenceKey;
+    /// Written by the framework once: the number of the document in a sequence.
+    #[derive(Debug)]
+    pub struct SequenceNumber;
     /// Written by the framework: a version, a timestamp, and other managed fields.
     #[derive(Debug)]
     pub struct Managed;
@@ -171,6 +177,7 @@ of_stored_fields!(Queryable Sortable Writable Single);
     message = "no update can change a field with the role `{Self}`",
     label = "cannot be changed by an update",
     note = "`Id`, `IdPartField`, `ShardKeyField`: the `_id`, its parts and the shard key never change; insert another document instead",
+    note = "`SequenceNumber`, `SequenceKey`: the number that `#[sequence]` assigns, and the field of `per`, never change; insert another document instead",
     note = "`Managed`: a version, a timestamp, the date of a soft delete, the tag of an enum or the scope; `delete` or `restore` \
          the document, or replace the enum",
     note = "`Inverse`: the inverse of a reference; change the reference",

@@ -2,20 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use bson::{Bson, Document, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 
-use crate::{Result, model::stored::to_raw_document};
+use crate::{Result, language::query::append_field, model::stored::to_raw_document};
 
-/// The collection of the counters for numbers in ids: one document for each model and id prefix. The first insert with a prefix
-/// creates the counter; no code deletes a counter.
+/// The collection of the counters: one document for each sequence. The first insert with a number of the sequence creates the
+/// counter; no code deletes a counter.
 pub(crate) const SEQUENCES: &str = "_odm.sequences";
 
 /// The field of a counter with the last reserved number. Each insert with a number increments the field.
 pub(crate) const LAST_NUMBER: &str = "last";
 
 /// Returns the `_id` of the counter of a model's collection and an id prefix.
-pub(crate) fn sequence_id(collection: &str, prefix: &str) -> Result<RawDocumentBuf> {
+pub(crate) fn id_sequence_id(collection: &str, prefix: &str) -> Result<RawDocumentBuf> {
     to_raw_document(&doc! { "collection": collection, "prefix": prefix })
+}
+
+/// Returns the `_id` of the counter of a numbered field. `key` is the value that selects the sequence.
+pub(crate) fn field_sequence_id(
+    collection: &str,
+    field: &str,
+    key: Option<RawBsonRef<'_>>,
+) -> Result<RawDocumentBuf> {
+    let mut id = to_raw_document(&doc! { "collection": collection, "field": field })?;
+    if let Some(key) = key {
+        append_field(&mut id, "per", key)?;
+    }
+    Ok(id)
 }
 
 /// The collection of the recorded declarations: one document for each model with derived fields, with the name of the model as

@@ -20,7 +20,7 @@ use crate::{
         projection::Projection,
         stored::{parse_document, set_at, to_raw_document, to_raw_value},
     },
-    schema::{Model, Rollup, upgrade},
+    schema::{Model, upgrade},
 };
 
 /// Decodes a stored document of the model with serde, as the model or as a projection.
@@ -33,7 +33,7 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
             .map_err(|misfit| decode_error(raw, model, &misfit))
     };
     match decode(&raw) {
-        Err(error) => match with_missing_rollups(&raw, model)? {
+        Err(error) => match with_missing_fields(&raw, model)? {
             Some(complete) => decode(&complete),
             None => Err(error),
         },
@@ -42,20 +42,28 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
 }
 
 /// Returns the document with the values of a parent without children, for rollups that were declared after the document was
-/// written. `None` if no rollup is missing.
-fn with_missing_rollups(raw: &RawDocument, model: &Model) -> Result<Option<RawDocumentBuf>> {
-    let is_missing = |rollup: &&Rollup| matches!(raw.get(rollup.stored), Ok(None));
-    let mut missing = model.rollups.iter().filter(is_missing).peekable();
-    if missing.peek().is_none() {
+/// written, and with 0 for sequence numbers. `None` if no such field is missing.
+fn with_missing_fields(raw: &RawDocument, model: &Model) -> Result<Option<RawDocumentBuf>> {
+    let is_missing = |stored: &&str| matches!(raw.get(*stored), Ok(None));
+    let rollups = model.rollups.iter();
+    let mut rollups = rollups
+        .filter(|rollup| is_missing(&rollup.stored))
+        .peekable();
+    let sequences = model.sequences.iter().map(|sequence| sequence.stored);
+    let mut numbers = sequences.filter(is_missing).peekable();
+    if rollups.peek().is_none() && numbers.peek().is_none() {
         return Ok(None);
     }
     let mut complete = raw.to_owned();
-    for rollup in missing {
+    for rollup in rollups {
         append_field(
             &mut complete,
             rollup.stored,
             to_raw_value(&rollup.empty_value())?,
         )?;
+    }
+    for number in numbers {
+        append_field(&mut complete, number, 0_i64)?;
     }
     Ok(Some(complete))
 }

@@ -7,7 +7,7 @@ mod variant;
 
 use std::{fmt, hash, marker::PhantomData};
 
-use bson::RawDocument;
+use bson::{RawBson, RawDocument};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 pub(crate) use draft::DraftContent;
@@ -16,7 +16,8 @@ pub use draft::{Draft, NativeValue, NewFields, RawDraft, encode_new};
 pub(crate) use id::upper_bound;
 #[doc(hidden)]
 pub use id::{
-    AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, assigned_number,
+    AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, SequenceInteger,
+    assigned_number,
 };
 pub use id::{IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
@@ -271,6 +272,20 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns the stored value that selects a sequence of `Model::sequences`; `None` for a sequence of the whole model.
+    #[doc(hidden)]
+    fn sequence_key(&self, position: usize) -> Result<Option<RawBson>> {
+        let _ = position;
+        Ok(None)
+    }
+
+    /// Sets the assigned number of a sequence of `Model::sequences`.
+    #[doc(hidden)]
+    fn set_sequence_number(&mut self, position: usize, number: i64) -> Result<()> {
+        let (_, _) = (position, number);
+        Ok(())
+    }
+
     /// Decodes a stored document.
     #[doc(hidden)]
     fn from_stored(raw: &RawDocument) -> Result<Self> {
@@ -327,7 +342,7 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     message = "`{Self}` cannot be inserted",
     label = "neither a document nor an insert struct",
     note = "a document is inserted as itself; a document with managed fields (`version`, `timestamps`, `soft_delete`, `scope`, \
-         `id`, copies, snapshots, computed fields, rollups) is inserted as its insert struct, `New…`"
+         `id`, `#[sequence]`, copies, snapshots, computed fields, rollups) is inserted as its insert struct, `New…`"
 )]
 pub trait Insertable: Send + Sync + 'static {
     /// The model.

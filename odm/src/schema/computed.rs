@@ -385,6 +385,10 @@ impl ComputedFrom for role::IdPartField {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::ShardKeyField {}
 #[diagnostic::do_not_recommend]
+impl ComputedFrom for role::SequenceKey {}
+#[diagnostic::do_not_recommend]
+impl ComputedFrom for role::SequenceNumber {}
+#[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Snapshot {}
 #[diagnostic::do_not_recommend]
 impl ComputedFrom for role::Computed {}

@@ -476,6 +476,10 @@ impl CopyableRole for role::IdPartField {}
 #[diagnostic::do_not_recommend]
 impl CopyableRole for role::ShardKeyField {}
 #[diagnostic::do_not_recommend]
+impl CopyableRole for role::SequenceKey {}
+#[diagnostic::do_not_recommend]
+impl CopyableRole for role::SequenceNumber {}
+#[diagnostic::do_not_recommend]
 impl CopyableRole for role::Snapshot {}
 #[diagnostic::do_not_recommend]
 impl CopyableRole for role::Denormalized {}

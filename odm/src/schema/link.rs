@@ -345,6 +345,8 @@ pub trait ReferenceTo<M> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> ReferenceTo<M> for Field<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
+impl<T, M: Document> ReferenceTo<M> for Field<T, Ref<M>, role::SequenceKey, shape::One> {}
+#[diagnostic::do_not_recommend]
 impl<T, M: Document> ReferenceTo<M> for ArrayPlace<T, Ref<M>, role::Own, shape::One> {}
 #[diagnostic::do_not_recommend]
 impl<T, M: Document> ReferenceTo<M> for OverflowPlace<T, Ref<M>, role::Own, shape::One> {}

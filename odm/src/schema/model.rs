@@ -43,6 +43,8 @@ pub struct Model {
     pub id_parts: &'static [&'static str],
     /// The stored name of the field in the `_id` that the framework numbers.
     pub numbered_id_part: Option<&'static str>,
+    /// The fields that the framework numbers at the insert.
+    pub sequences: &'static [SequenceField],
     /// The stored names of the fields in the shard key, in order. Empty without a shard key.
     pub shard_key: &'static [&'static str],
     /// The stored name of the hashed field in the shard key.
@@ -79,6 +81,15 @@ pub struct ScopeField {
     pub stored: &'static str,
     /// The type of the field. A session of another type does not reach the model, even if the stored values are equal.
     pub type_id: fn() -> TypeId,
+}
+
+/// A field with the number of a document in a sequence: `#[sequence(per = …)]`.
+#[derive(Debug, Clone, Copy)]
+pub struct SequenceField {
+    /// The stored name of the field.
+    pub stored: &'static str,
+    /// The stored name of the field that selects the sequence. `None` for one sequence of the model.
+    pub per: Option<&'static str>,
 }
 
 /// The scope fields of a referring model and of its target model, if both have a scope.
@@ -121,6 +132,7 @@ impl Model {
         id: None,
         id_parts: &[],
         numbered_id_part: None,
+        sequences: &[],
         shard_key: &[],
         shard_key_hashed: None,
         links: &[],
@@ -135,6 +147,16 @@ impl Model {
         schema_version: 1,
         upgrade: None,
     };
+
+    /// Whether an insert assigns a number, in the `_id` or in another field.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.numbered_id_part.is_some() || !self.sequences.is_empty()
+    }
+
+    /// Returns the stored names of the fields that select a sequence. The fields never change.
+    pub(crate) fn sequence_keys(&self) -> impl Iterator<Item = &'static str> {
+        self.sequences.iter().filter_map(|sequence| sequence.per)
+    }
 
     /// Returns the references with a delete rule: first from the model's own fields, then from embedded structs.
     #[must_use]

@@ -281,6 +281,10 @@ impl StableRole for role::IdPartField {}
 #[diagnostic::do_not_recommend]
 impl StableRole for role::ShardKeyField {}
 #[diagnostic::do_not_recommend]
+impl StableRole for role::SequenceKey {}
+#[diagnostic::do_not_recommend]
+impl StableRole for role::SequenceNumber {}
+#[diagnostic::do_not_recommend]
 impl StableRole for role::Snapshot {}
 
 /// A field by which children refer to their parent `M`.

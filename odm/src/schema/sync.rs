@@ -201,10 +201,33 @@ impl SyncIndexes {
         };
         let message = match report.failed.len() {
             0 => error.message().to_owned(),
-            count => format!("cannot synchronize {count} indexes:\n{report}"),
+            count => {
+                let hint = self.backfill_hint(&report).unwrap_or_default();
+                format!("cannot synchronize {count} indexes:\n{report}{hint}")
+            }
         };
         let with_report = Error::new(error.kind(), message).with_index_report(report);
         Err(with_report.with_source(error))
+    }
+
+    /// Returns what to do if the index of sequence numbers fails: documents without a number have equal keys.
+    fn backfill_hint(&self, report: &IndexReport) -> Option<String> {
+        let is_of_numbers = |model: &Model, failed: &FailedIndex| {
+            let last = failed.index.keys.last().map(|(path, _)| path.as_str());
+            let mut numbers = model.sequences.iter().map(|sequence| sequence.stored);
+            model.collection == failed.collection && numbers.any(|number| Some(number) == last)
+        };
+        let failed = report.failed.iter();
+        let mut duplicates = failed.filter(|failed| failed.error.is_duplicate_key());
+        let model = duplicates.find_map(|failed| {
+            let mut models = self.models.iter();
+            models.find(|model| is_of_numbers(model, failed))
+        })?;
+        Some(format!(
+            "\ndocuments without a sequence number are duplicates of each other: run `db.repair().only::<{}>().apply()`, then \
+             `db.sync_indexes()` again",
+            model.name
+        ))
     }
 
     /// Synchronises one collection. Failures of single indexes go to the report.

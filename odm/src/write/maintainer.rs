@@ -14,6 +14,7 @@ use super::{
     copies::{Copies, ElementSnapshots},
     references::References,
     rollups::Rollups,
+    sequence,
 };
 use crate::{
     Result,
@@ -472,10 +473,11 @@ pub(super) fn managed_paths(model: &'static Model) -> Vec<String> {
     kinds.flat_map(|kind| kind.managed_paths(model)).collect()
 }
 
-/// Returns the derived fields of a model by stored path, each with a description of the declaration.
+/// Returns the derived and numbered fields of a model by stored path, each with a description of the declaration.
 pub(crate) fn declarations(model: &'static Model) -> BTreeMap<String, String> {
     let kinds = MAINTAINERS.iter();
-    kinds.flat_map(|kind| kind.declarations(model)).collect()
+    let derived = kinds.flat_map(|kind| kind.declarations(model));
+    derived.chain(sequence::declarations(model)).collect()
 }
 
 /// Returns the kinds of pending work that documents of a model, or the chunks of its arrays, can have.

@@ -462,6 +462,15 @@ macro_rules! for_every_test {
                     concurrent_tenants_do_not_interfere,
                     inserts_set_the_scope,
                 ]
+                sequences: [
+                    a_failed_insert_leaves_a_gap,
+                    a_number_and_its_field_never_change,
+                    a_number_counts_from_one_per_value,
+                    concurrent_inserts_get_distinct_numbers,
+                    numbers_of_bulks_and_upserts,
+                    numbers_per_scope_after_hooks,
+                    older_documents_are_numbered_by_a_repair,
+                ]
                 shard_key: [
                     a_scope_is_part_of_the_shard_key,
                     an_id_as_shard_key_is_sufficient,

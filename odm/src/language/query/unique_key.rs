@@ -59,6 +59,7 @@ pub(crate) struct UniqueKeyCondition {
 /// # Errors
 ///
 /// [`Invalid`](ErrorKind::Invalid) if no unique index has exactly the paths, and for a key without a value.
+/// [`Unsupported`](ErrorKind::Unsupported) for a number that the insert assigns.
 pub(crate) fn unique_key_condition(
     model: &Model,
     indexes: &[Index],
@@ -66,6 +67,11 @@ pub(crate) fn unique_key_condition(
     document: &RawDocument,
 ) -> Result<UniqueKeyCondition> {
     let names: Vec<_> = paths.iter().map(Path::dotted).collect::<Result<_>>()?;
+    let mut numbers = model.sequences.iter().map(|sequence| sequence.stored);
+    if let Some(number) = numbers.find(|number| names.iter().any(|name| name == number)) {
+        let message = "the insert assigns this number, so the key of the document is unknown before the insert: use `insert`, or `update` an existing document";
+        return Err(Error::new(ErrorKind::Unsupported, message).with_path(number));
+    }
     let mut unique = indexes
         .iter()
         .filter(|index| is_unique_over(model, index, &names))

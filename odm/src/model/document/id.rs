@@ -224,6 +224,29 @@ pub trait AssignedNumber: PaddedInteger {
     fn from_i64(number: i64) -> Option<Self>;
 }
 
+/// A number that the framework assigns to a field: `#[sequence]`.
+#[diagnostic::on_unimplemented(
+    message = "a sequence number must be an integer, not a `{Self}`",
+    label = "not an integer",
+    note = "use an `i64`, an `i32`, a `u32` or a `u64`"
+)]
+#[doc(hidden)]
+pub trait SequenceInteger: Sized {
+    /// The value before a number is assigned.
+    const NONE: Self;
+
+    /// Converts the number, if the type can hold the number.
+    fn from_i64(number: i64) -> Option<Self>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: AssignedNumber> SequenceInteger for T {
+    const NONE: Self = T::NONE;
+    fn from_i64(number: i64) -> Option<Self> {
+        T::from_i64(number)
+    }
+}
+
 /// A number with a minimum number of digits: `{number:06}`.
 #[diagnostic::on_unimplemented(
     message = "only an integer can have a minimum number of digits, not a `{Self}`",

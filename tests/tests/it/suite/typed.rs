@@ -30,6 +30,7 @@ pub mod read_options;
 pub mod reads;
 pub mod schema;
 pub mod scope;
+pub mod sequences;
 pub mod shard_key;
 pub mod soft_delete;
 pub mod stored_forms;
