@@ -18,7 +18,7 @@ pub(crate) use id::upper_bound;
 pub use id::{
     AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, assigned_number,
 };
-pub use id::{IdPart, IntoIdPart};
+pub use id::{AutoId, IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
@@ -240,6 +240,10 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn keep_resident(&mut self, raw: &RawDocument) {
         let _ = raw;
     }
+
+    /// Whether an insert generates the id.
+    #[doc(hidden)]
+    const GENERATES_ID: bool = false;
 
     /// The number of segments of an id that is composed of fields; 0 for other ids.
     #[doc(hidden)]

@@ -394,6 +394,7 @@ macro_rules! for_every_test {
                     a_part_never_changes,
                     load_in_a_transaction_sees_its_writes,
                     an_id_is_composed_of_fields,
+                    an_insert_generates_the_id,
                     an_upgrade_keeps_the_parts,
                     an_upsert_uses_the_composed_id,
                     children_are_found_by_id_prefix,
