@@ -565,6 +565,7 @@ macro_rules! for_every_test {
                     managed_fields_are_set,
                 ]
                 upsert_by: [
+                    a_unique_index_can_ignore_case,
                     a_duplicate_of_the_unique_key_runs_the_update_again,
                     a_unique_key_finds_updates_or_inserts,
                     a_unique_key_is_composed_optional_or_the_id,
