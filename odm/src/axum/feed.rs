@@ -75,11 +75,23 @@ impl Feed {
         T: Document,
         D: Serialize,
     {
+        Self::with_keep_alive(KEEP_ALIVE, changes, to_event)
+    }
+
+    fn with_keep_alive<T, D>(
+        keep_alive: Duration,
+        changes: ChangeStream<T>,
+        to_event: impl FnMut(Event<T>) -> Option<(&'static str, D)> + Send + 'static,
+    ) -> Self
+    where
+        T: Document,
+        D: Serialize,
+    {
         let start = block(&changes.token(), "");
         let blocks = stream::unfold(
             (changes, to_event),
-            |(mut changes, mut to_event)| async move {
-                let block = next_block(&mut changes, &mut to_event).await?;
+            move |(mut changes, mut to_event)| async move {
+                let block = next_block(keep_alive, &mut changes, &mut to_event).await?;
                 Some((block, (changes, to_event)))
             },
         );
@@ -97,10 +109,11 @@ impl Feed {
 
 /// Waits for the next change with an event, and returns the text of the event. Returns `None` at the end of the stream.
 async fn next_block<T: Document, D: Serialize>(
+    keep_alive: Duration,
     changes: &mut ChangeStream<T>,
     to_event: &mut impl FnMut(Event<T>) -> Option<(&'static str, D)>,
 ) -> Option<String> {
-    let mut pause = pin!(tokio::time::sleep(KEEP_ALIVE));
+    let mut pause = pin!(tokio::time::sleep(keep_alive));
     loop {
         // A dropped `next` loses no change.
         let next = match select(pin!(changes.next()), &mut pause).await {
@@ -222,10 +235,12 @@ mod tests {
     }
 
     /// A graceful shutdown waits for the end of every feed. A client without changes keeps its position.
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_quiet_feed_sends_its_position_until_the_end() {
         let db = Database::<Notes>::open("memory:").await.unwrap();
-        let mut quiet = feed(&db, LastEventId(None)).await;
+        let changes = db.watch::<Note>().await.unwrap();
+        let pause = Duration::from_millis(1);
+        let mut quiet = Feed::with_keep_alive(pause, changes, |_| Some(("changed", "a note")));
         let start = quiet.0.next().await.unwrap().unwrap();
         assert_eq!(quiet.0.next().await.unwrap().unwrap(), start);
 
