@@ -10,13 +10,12 @@ use futures_util::future::select;
 /// database after that.
 ///
 /// ```
-/// # async fn example(db: odm::Database<Shop>) -> odm::Result<()> {
+/// # async fn example<S: odm::Schema>(db: odm::Database<S>) -> odm::Result<()> {
 /// // axum::serve(listener, routes(db.clone())).with_graceful_shutdown(odm::axum::shutdown_signal()).await?;
 /// odm::axum::shutdown_signal().await;
 /// db.close().await?;
 /// # Ok(())
 /// # }
-/// # #[derive(odm::Schema)] #[schema(models())] struct Shop;
 /// ```
 ///
 /// From the first poll on, the signals no longer end the process by themselves. If the process cannot receive a signal, the future
