@@ -20,7 +20,7 @@ mod unknown;
 pub(crate) use computed::{ArithmeticOp, ComputedAttr, Formula};
 pub(crate) use copy::{CopyMode, CopySource, DerivedValue};
 pub(crate) use garde::FieldRules;
-pub(crate) use id::{IdField, IdSegment, IdTemplate, parse_id};
+pub(crate) use id::{IdField, IdSegment, IdSetting, IdTemplate, parse_id};
 pub(crate) use index::{
     DeclaredIndexes, ID_HAS_AN_INDEX, IndexAttr, IndexKey, IndexOptions, KeyDirection,
     OPTIONS_AFTER_SEMICOLON, parse_field_index, parse_struct_index,
@@ -62,6 +62,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) managed_fields: Vec<ManagedField>,
     /// The template of an `_id` that is composed of fields.
     pub(crate) id: Option<IdTemplate>,
+    /// `id = auto`: the framework generates the `_id`.
+    pub(crate) auto_id: Option<Ident>,
     /// The fields of the shard key.
     pub(crate) shard_key: Vec<ShardField>,
     pub(crate) schema_version: Option<LitInt>,
@@ -78,6 +80,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) insert_struct: Option<Path>,
     /// The derives of the insert struct.
     pub(crate) insert_derive: Vec<Path>,
+    /// `deny_unknown_fields`: serde refuses unknown fields of the insert struct.
+    pub(crate) deny_unknown_fields: Option<Path>,
     /// `projection(…)`: projections that leave fields out.
     pub(crate) omissions: Vec<OmissionAttr>,
     /// `hooks`: the model implements `odm::Hooks`.
@@ -100,6 +104,7 @@ impl ContainerAttrs {
             indexes: Vec::new(),
             managed_fields: Vec::new(),
             id: None,
+            auto_id: None,
             shard_key: Vec::new(),
             schema_version: None,
             upgrade: None,
@@ -110,6 +115,7 @@ impl ContainerAttrs {
             validate: None,
             insert_struct: None,
             insert_derive: Vec::new(),
+            deny_unknown_fields: None,
             omissions: Vec::new(),
             hooks: None,
             seen: SeenSettings::default(),
@@ -161,7 +167,7 @@ impl ContainerAttrs {
         }
         if name == "id" && accepted.contains(&"shared") {
             return Err(meta.error(
-                "the `_id` of a model that is an enum cannot be composed of fields yet: remove `id = …`",
+                "the `_id` of a model that is an enum cannot be generated or composed of fields yet: remove `id = …`",
             ));
         }
         if !accepted.contains(&name.as_str()) {
@@ -199,9 +205,10 @@ impl ContainerAttrs {
                 self.insert_derive.extend(derives?);
             }
             "projection" => self.omissions.push(omission::parse_omission(meta)?),
-            "insert_struct" | "hooks" | "validate" => {
+            "deny_unknown_fields" | "insert_struct" | "hooks" | "validate" => {
                 expect_flag(path, input)?;
                 let flag = match name.as_str() {
+                    "deny_unknown_fields" => &mut self.deny_unknown_fields,
                     "insert_struct" => &mut self.insert_struct,
                     "hooks" => &mut self.hooks,
                     _ => &mut self.validate,
@@ -209,7 +216,10 @@ impl ContainerAttrs {
                 *flag = Some(path.clone());
             }
             "version" => self.managed_fields.push(managed::parse_version(meta)?),
-            "id" => self.id = Some(parse_id(meta)?),
+            "id" => match parse_id(meta)? {
+                IdSetting::Auto(auto) => self.auto_id = Some(auto),
+                IdSetting::Template(template) => self.id = Some(template),
+            },
             "shard_key" => self.shard_key = parse_shard_key(meta)?,
             "schema_version" => {
                 let version: LitInt = parse_value(path, input, SCHEMA_VERSION_USAGE)?;

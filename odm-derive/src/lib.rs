@@ -33,10 +33,12 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `variant_of = Shape` | the documents are one variant of an enum; replaces `collection` |
 /// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, by default `deleted_at`; queries skip the document unless they ask for deleted documents: [`SoftDelete`](../odm/trait.SoftDelete.html) |
 /// | `scope = tenant` | the field with the scope of a document; only sessions of that scope reach the document: [`Session::scope`](../odm/struct.Session.html#method.scope) |
+/// | `id = auto` | each insert generates the `_id`, an `ObjectId` or a `Uuid`: the trait `AutoId` has an example |
 /// | `id = "{user}/payments/{#number:06}"` | the `_id` is composed of fields: see below |
 /// | `shard_key(customer, id)`, `shard_key(hashed(customer))` | the shard key of the collection on a sharded cluster: see below |
 /// | `schema_version = 2`, `upgrade = function` | documents of older versions are upgraded when they are read or written; a write then costs an additional indexed lookup: [`Session::upgrade`](../odm/struct.Session.html#method.upgrade) |
 /// | `validate` | every typed write checks the rules of the crate `garde` on the fields: see below |
+/// | `deny_unknown_fields` | an unknown field in the input of the insert struct, such as a managed field or a misspelt field, is an error |
 /// | `insert_derive(JsonSchema)` | further derives of the insert struct, such as `schemars::JsonSchema`, `utoipa::ToSchema` and `garde::Validate`, with the attributes of these derives on the fields |
 /// | `projection(PostCard, without(body))` | generates a projection with all fields except these, here `PostCard`; `derive(…)` adds derives, as in `projection(PostCard, without(body), derive(serde::Serialize))`. Can be repeated |
 /// | `insert_struct` | generates an insert struct, because an embedded struct has managed fields |

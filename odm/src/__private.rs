@@ -29,8 +29,8 @@ pub use crate::{
         decode::{decode_model, decode_projection, unknown_variant},
         derive_support::*,
         document::{
-            AssignedNumber, Document, Draft, Embedded, HasVariant, IdPart, IdPrefix, IdReader,
-            IdText, Insertable, InsertedAsIs, IntoIdPart, NativeValue, NewFields,
+            AssignedNumber, AutoId, Document, Draft, Embedded, HasVariant, IdPart, IdPrefix,
+            IdReader, IdText, Insertable, InsertedAsIs, IntoIdPart, NativeValue, NewFields,
             OfDocumentVariant, Overflow, RawDraft, Ref, SequenceInteger, Stored, VariantOf,
             assigned_number, encode_new, kind, stored_tag, variant_indexes,
         },

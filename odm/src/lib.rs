@@ -68,6 +68,8 @@ mod session;
 mod write;
 
 pub mod action;
+#[cfg(feature = "axum")]
+pub mod axum;
 pub mod backend;
 pub mod check;
 pub mod pending;

@@ -1,6 +1,6 @@
 //! The program `shop`: opens the database, serves requests, and closes the database after SIGTERM or ctrl-c.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Parser;
@@ -40,9 +40,7 @@ async fn main() -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt().with_env_filter(filter).init();
 
-    let db = Db::open(&args.url)
-        .await
-        .context("the database does not open")?;
+    let db = Db::open(&args.url).await?;
     let indexes = db.sync_indexes().await?;
     tracing::info!(created = indexes.created.len(), "the indexes are complete");
     // Completes follow-up work of an earlier process, for example after a crash.
@@ -54,7 +52,11 @@ async fn main() -> anyhow::Result<()> {
     }
 
     let stop = CancellationToken::new();
-    tokio::spawn(cancel_on_signal(stop.clone()));
+    let stopped = stop.clone();
+    tokio::spawn(async move {
+        odm::axum::shutdown_signal().await;
+        stopped.cancel();
+    });
     let listener = TcpListener::bind(&args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -65,28 +67,4 @@ async fn main() -> anyhow::Result<()> {
     drop(worker);
     db.close().await?;
     Ok(())
-}
-
-/// Cancels the token after SIGTERM or ctrl-c.
-async fn cancel_on_signal(stop: CancellationToken) {
-    if let Err(error) = stop_signal().await {
-        tracing::error!(%error, "the process cannot receive signals: stopping");
-    }
-    stop.cancel();
-}
-
-#[cfg(unix)]
-async fn stop_signal() -> io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        interrupt = tokio::signal::ctrl_c() => interrupt,
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn stop_signal() -> io::Result<()> {
-    tokio::signal::ctrl_c().await
 }

@@ -1,4 +1,8 @@
 //! The models of the shop, and the schema.
+//!
+//! An insert takes a struct without the managed fields, such as `NewProduct`: the `id`, the `tenant` of the session, copies,
+//! rollups, computed fields, the version and the times.
+#![expect(missing_docs, reason = "the names explain the remaining fields")]
 
 use std::str::FromStr;
 
@@ -15,8 +19,7 @@ impl FromStr for Tenant {
     type Err = ApiError;
 
     fn from_str(name: &str) -> Result<Self, ApiError> {
-        let is_allowed =
-            |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
+        let is_allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_');
         match (1..=40).contains(&name.len()) && name.chars().all(is_allowed) {
             true => Ok(Self(name.to_owned())),
             false => Err(ApiError::InvalidTenant),
@@ -26,23 +29,16 @@ impl FromStr for Tenant {
 
 /// A group of products.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
-#[document(
-    collection = "categories",
-    scope = tenant,
-    index(tenant, slug; unique),
-    validate
-)]
+#[document(collection = "categories", id = auto, scope = tenant, validate, deny_unknown_fields)]
+#[document(index(tenant, slug; unique))]
 #[garde(allow_unvalidated)]
 pub struct Category {
-    /// The id.
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
-    /// The tenant. The session fills the field.
     pub tenant: Tenant,
     /// The name in URLs.
     #[garde(ascii, length(min = 1, max = 40))]
     pub slug: String,
-    /// The name for people.
     #[garde(length(chars, min = 1, max = 100))]
     pub name: String,
     /// The number of products.
@@ -54,29 +50,17 @@ pub struct Category {
 ///
 /// The page of products has an index for each order, and a further index for the products of a category by price.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
-#[document(
-    collection = "products",
-    scope = tenant,
-    index(tenant, sku; unique),
-    index(tenant, name, id),
-    index(tenant, price, id),
-    index(tenant, -created_at, -id),
-    index(tenant, category, price, id),
-    version,
-    timestamps,
-    validate
-)]
+#[document(collection = "products", id = auto, scope = tenant, version, timestamps, validate)]
+#[document(index(tenant, sku; unique), index(tenant, category, price, id))]
+#[document(index(tenant, name, id), index(tenant, price, id), index(tenant, -created_at, -id))]
 #[garde(allow_unvalidated)]
 pub struct Product {
-    /// The id.
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
-    /// The tenant. The session fills the field.
     pub tenant: Tenant,
     /// The number in the catalog.
     #[garde(ascii, length(min = 1, max = 40))]
     pub sku: String,
-    /// The name.
     #[garde(length(chars, min = 1, max = 100))]
     pub name: String,
     /// The price in cents.
@@ -106,48 +90,33 @@ pub struct Product {
 
 /// A person who orders and reviews products.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
-#[document(
-    collection = "customers",
-    scope = tenant,
-    index(tenant, email; unique),
-    validate
-)]
+#[document(collection = "customers", id = auto, scope = tenant, validate, deny_unknown_fields)]
+#[document(index(tenant, email; unique))]
 #[garde(allow_unvalidated)]
 pub struct Customer {
-    /// The id.
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
-    /// The tenant. The session fills the field.
     pub tenant: Tenant,
-    /// The address for email.
     #[garde(contains("@"), length(max = 200))]
     pub email: String,
-    /// The name.
     #[garde(length(chars, min = 1, max = 100))]
     pub name: String,
 }
 
 /// An opinion of a customer about a product. A customer reviews a product once.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
-#[document(
-    collection = "reviews",
-    scope = tenant,
-    index(product, -written),
-    index(product, author; unique),
-    validate
-)]
+#[document(collection = "reviews", id = auto, scope = tenant, validate)]
+#[document(timestamps(created = written))]
+#[document(index(product, -written), index(product, author; unique))]
 #[garde(allow_unvalidated)]
 pub struct Review {
-    /// The id.
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
-    /// The tenant. The session fills the field.
     pub tenant: Tenant,
     /// The product. A delete of the product deletes its reviews.
     #[reference(on_delete = cascade)]
     #[serde(with = "odm::json")]
     pub product: Ref<Product>,
-    /// The customer.
     #[reference]
     #[serde(with = "odm::json")]
     pub author: Ref<Customer>,
@@ -157,7 +126,6 @@ pub struct Review {
     /// One to five stars.
     #[garde(range(min = 1, max = 5))]
     pub stars: i64,
-    /// The text.
     #[garde(length(chars, max = 2_000))]
     pub text: String,
     /// The time of the review.
@@ -167,19 +135,12 @@ pub struct Review {
 
 /// An order of a customer.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
-#[document(
-    collection = "orders",
-    scope = tenant,
-    index(tenant, customer, -placed),
-    insert_struct,
-    validate
-)]
+#[document(collection = "orders", id = auto, scope = tenant, insert_struct, validate)]
+#[document(timestamps(created = placed), index(tenant, customer, -placed), deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Order {
-    /// The id.
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
-    /// The tenant. The session fills the field.
     pub tenant: Tenant,
     /// The customer. A customer with orders cannot be deleted.
     #[reference(on_delete = restrict)]
@@ -199,7 +160,7 @@ pub struct Order {
 
 /// A product in an order. Later changes of the product do not change the line.
 #[derive(Debug, Clone, Serialize, Deserialize, Embedded, Validate)]
-#[embedded(validate)]
+#[embedded(validate, deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct OrderLine {
     /// The product. A product with orders cannot be deleted.

@@ -332,12 +332,18 @@ async fn a_malformed_request_is_a_problem() {
     acme.get("/products?category=toys").await.expect(422);
     acme.get("/nothing").await.expect(404);
     acme.delete("/products").await.expect(405);
-    // An update without a change.
-    acme.patch(&path, json!({})).await.expect(400);
+    // A patch without a value changes nothing.
+    let unchanged = acme.patch(&path, json!({})).await.expect(200);
+    assert_eq!(unchanged["version"], 1);
     acme.patch(&path, json!({ "sku": "saw-2" }))
         .await
         .expect(422);
     acme.patch(&path, json!({ "stock": -1 })).await.expect(422);
+    // A client chooses no id.
+    let category = json!({ "_id": id, "slug": "toys", "name": "Toys" });
+    acme.post("/categories", category).await.expect(422);
+    let order = json!({ "customer": id, "lines": [{ "product": id, "quantity": 1, "price": 0 }] });
+    acme.post("/orders", order).await.expect(422);
     server.end().await;
 }
 
@@ -465,7 +471,8 @@ async fn an_order_keeps_the_price() {
     assert_eq!(details["customer"]["email"], "ann@example.org");
 
     // The hammer is sold out, so the stock of the saw stays unchanged too.
-    acme.post("/orders", order).await.expect(409);
+    let problem = acme.post("/orders", order).await.expect(409);
+    assert!(problem["title"].as_str().unwrap().contains(&hammer));
     let details = acme.get(&path).await.expect(200);
     assert_eq!(details["product"]["stock"], 8);
     // Orders refer to the product: `on_delete = restrict`.

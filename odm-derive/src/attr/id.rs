@@ -1,8 +1,19 @@
-//! The template of an `_id` that is composed of fields: `id = "{user}/entries/{#number:06}"`.
+//! The setting `id`: `id = auto`, or the template of an `_id` that is composed of fields, `id = "{user}/entries/{#number:06}"`.
 
-use syn::{LitStr, meta::ParseNestedMeta};
+use syn::{
+    Ident, LitStr,
+    meta::ParseNestedMeta,
+    parse::{Parse, ParseStream},
+};
 
 use super::parse_value;
+
+/// The value of the setting `id`.
+pub(crate) enum IdSetting {
+    /// `id = auto`: the framework generates the `_id`.
+    Auto(Ident),
+    Template(IdTemplate),
+}
 
 /// The template of an `_id`, segment by segment.
 pub(crate) struct IdTemplate {
@@ -30,12 +41,31 @@ pub(crate) struct IdField {
 /// The maximum number of digits of an integer.
 const MAX_INTEGER_DIGITS: usize = 20;
 
-const ID_USAGE: &str = "`id` needs a template: write `id = \"users/{name}\"`, with fields in braces, constant texts, and slashes \
-     between them";
+const ID_USAGE: &str = "`id` needs `auto` or a template: write `id = auto` for a generated `_id`, or `id = \"users/{name}\"`, with \
+     fields in braces, constant texts, and slashes between them";
 
-/// Parses `id = "…"` inside `#[document(…)]`.
-pub(crate) fn parse_id(meta: &ParseNestedMeta<'_>) -> syn::Result<IdTemplate> {
-    let literal: LitStr = parse_value(&meta.path, meta.input, ID_USAGE)?;
+/// The part of the setting after the `=`.
+enum IdValue {
+    Auto(Ident),
+    Template(LitStr),
+}
+
+impl Parse for IdValue {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        match input.peek(LitStr) {
+            true => input.parse().map(Self::Template),
+            false => input.parse().map(Self::Auto),
+        }
+    }
+}
+
+/// Parses `id = auto` or `id = "…"` inside `#[document(…)]`.
+pub(crate) fn parse_id(meta: &ParseNestedMeta<'_>) -> syn::Result<IdSetting> {
+    let literal = match parse_value(&meta.path, meta.input, ID_USAGE)? {
+        IdValue::Auto(auto) if auto == "auto" => return Ok(IdSetting::Auto(auto)),
+        IdValue::Auto(other) => return Err(syn::Error::new_spanned(other, ID_USAGE)),
+        IdValue::Template(literal) => literal,
+    };
     let text = literal.value();
     let segments: Result<Vec<_>, String> = text.split('/').map(parse_segment).collect();
     let fail = |message: String| syn::Error::new_spanned(&literal, message);
@@ -52,7 +82,7 @@ pub(crate) fn parse_id(meta: &ParseNestedMeta<'_>) -> syn::Result<IdTemplate> {
             "an `_id` can contain only one number that the framework assigns".into(),
         ));
     }
-    Ok(IdTemplate { literal, segments })
+    Ok(IdSetting::Template(IdTemplate { literal, segments }))
 }
 
 fn parse_segment(text: &str) -> Result<IdSegment, String> {

@@ -33,6 +33,8 @@ pub(crate) enum ManagedKind {
     Scope,
     /// The `_id`, composed of other fields.
     Id,
+    /// The `_id`, generated at the insert.
+    AutoId,
     /// The number of the document among documents with equal preceding segments of the `_id`.
     Number,
     /// The number of the document in a sequence: `#[sequence]`.
@@ -79,6 +81,7 @@ impl ManagedKind {
             Self::Scope => {
                 "`scope` needs a field with a single value or a `Ref` that is not the `_id`, such as `tenant: TenantId`"
             }
+            Self::AutoId => "`id = auto` generates the `_id`",
             Self::Id | Self::Number => {
                 "an `_id` is composed of fields by `id = \"users/{name}\"`; the framework numbers `{#number}`"
             }

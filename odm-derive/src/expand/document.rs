@@ -5,8 +5,13 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, GenericParam, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    GeneratedCode, PrivatePath, allow_lints, enum_document, fields::layout_function, hooks,
-    id::ComposedId, shard_key::ShardKey, type_text, with_params, wrap_nonempty,
+    GeneratedCode, PrivatePath, allow_lints, enum_document,
+    fields::layout_function,
+    hooks,
+    id::ComposedId,
+    insertable::{DENY_WITHOUT_INSERT_STRUCT, DeclaredWith},
+    shard_key::ShardKey,
+    type_text, with_params, wrap_nonempty,
 };
 use crate::{
     attr::{
@@ -20,6 +25,7 @@ use crate::{
 /// The settings of `#[document(…)]`, beside `crate`.
 const DOCUMENT_SETTINGS: &[&str] = &[
     "collection",
+    "deny_unknown_fields",
     "hooks",
     "id",
     "index",
@@ -52,7 +58,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     model.mark_managed(ctxt, &container.managed_fields);
     model.mark_caseless(&container.indexes);
     if container.has_setting("id") {
-        model.mark_id(ctxt, container.id.as_ref());
+        model.mark_id(ctxt, container.id.as_ref(), container.auto_id.is_some());
     }
     if container.variant_of.is_some() {
         model.clear_field_managed();
@@ -138,6 +144,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             "the `_id` of an enum's variant cannot be composed of fields yet: remove `id = …`",
         );
     }
+    if let (Some(auto), Some(_)) = (&container.auto_id, &container.variant_of) {
+        ctxt.error_at(
+            auto,
+            "the `_id` of an enum's variant cannot be generated yet: remove `id = auto`",
+        );
+    }
 
     let fields = field_tree(&model, id, shard_key.as_ref(), semantic.as_ref(), &private);
     let rules = container
@@ -151,12 +163,17 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         Some(shard_key) => shard_key.impl_items(&private),
     };
     let computed = semantic.as_ref().map(|id| id.impl_items(&private));
+    let generated = container.auto_id.as_ref().map(|_| {
+        quote!(
+            const GENERATES_ID: bool = true;
+        )
+    });
     let impl_parts = ImplParts {
         compound: &indexes,
         upgrade,
         shard_key: shard_key.as_ref(),
         semantic: semantic.as_ref(),
-        items: quote!(#rules #run #routing #computed),
+        items: quote!(#rules #run #routing #computed #generated),
         has_hooks: hooks_setting.is_some(),
         computed_fields: ctxt
             .is_clean()
@@ -168,13 +185,18 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let says_filled = MANAGED_SETTINGS
         .iter()
         .any(|setting| container.has_setting(setting));
-    let derives = &container.insert_derive;
-    let insertable = model.insertable_impl(is_drafted, says_filled, derives, &private);
-    if let (Some(derive), true) = (derives.first(), insertable.types.is_empty()) {
-        ctxt.error_at(
-            derive,
-            "the model has no managed fields and is inserted as itself, without an insert struct: derive this on the model",
-        );
+    let declared = DeclaredWith::of_insert_struct(&container);
+    let insertable = model.insertable_impl(is_drafted, says_filled, declared, &private);
+    if insertable.types.is_empty() {
+        if let Some(derive) = container.insert_derive.first() {
+            ctxt.error_at(
+                derive,
+                "the model has no managed fields and is inserted as itself, without an insert struct: derive this on the model",
+            );
+        }
+        if let Some(setting) = &container.deny_unknown_fields {
+            ctxt.error_at(setting, DENY_WITHOUT_INSERT_STRUCT);
+        }
     }
     let omissions = model.omission_structs(ctxt, &container.omissions, &container.krate);
     let scope_impls = model.scope_impls(&private);

@@ -5,7 +5,9 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::{Data, DeriveInput, Fields, ext::IdentExt, spanned::Spanned};
 
 use super::{
-    GeneratedCode, PrivatePath, allow_lints, enumeration, where_bounds, with_params, wrap_nonempty,
+    GeneratedCode, PrivatePath, allow_lints, enumeration,
+    insertable::{DENY_WITHOUT_INSERT_STRUCT, DeclaredWith},
+    where_bounds, with_params, wrap_nonempty,
 };
 use crate::{
     attr::{ContainerAttrs, LinkAttr, SerdeContainer},
@@ -18,7 +20,13 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         ctxt,
         input,
         "embedded",
-        &["insert_derive", "insert_struct", "of", "validate"],
+        &[
+            "deny_unknown_fields",
+            "insert_derive",
+            "insert_struct",
+            "of",
+            "validate",
+        ],
     );
     let private = PrivatePath::of_crate(&container.krate);
     if !ensure_parameter_bounds(ctxt, input) {
@@ -40,7 +48,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              whole",
         );
     }
-    let struct_settings: [(_, &dyn ToTokens); 2] = [
+    let insert_derive = container.insert_derive.first();
+    let struct_settings: [(_, &dyn ToTokens); 4] = [
+        ("deny_unknown_fields", &container.deny_unknown_fields),
+        ("insert_derive", &insert_derive),
         ("insert_struct", &container.insert_struct),
         ("of", &container.of),
     ];
@@ -102,14 +113,17 @@ fn expand_struct(
         .as_ref()
         .map(|setting| model.embedded_rules(ctxt, setting, private));
     let implementation = stored_impl(&model, rules, is_drafted, private);
-    let derives = &container.insert_derive;
-    if let (Some(derive), false) = (derives.first(), is_drafted) {
+    if let (Some(setting), false) = (&container.deny_unknown_fields, is_drafted) {
+        ctxt.error_at(setting, DENY_WITHOUT_INSERT_STRUCT);
+    }
+    if let (Some(derive), false) = (container.insert_derive.first(), is_drafted) {
         ctxt.error_at(
             derive,
             "the struct has no managed fields and is inserted as itself, without an insert struct: derive this on the struct",
         );
     }
-    let insert_struct = is_drafted.then(|| model.embedded_insert_struct(derives, private));
+    let insert_struct = is_drafted
+        .then(|| model.embedded_insert_struct(DeclaredWith::of_insert_struct(container), private));
     let checks = ctxt.is_clean().then(|| {
         let embedded = model.embedded_delete_rule_checks(private);
         let copies = model.copy_checks(is_drafted, "embedded", private);

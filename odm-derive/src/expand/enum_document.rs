@@ -134,6 +134,7 @@ impl<'a> EnumDocument<'a> {
                 ManagedKind::Deleted
                 | ManagedKind::Scope
                 | ManagedKind::Id
+                | ManagedKind::AutoId
                 | ManagedKind::Number
                 | ManagedKind::Sequence
                 | ManagedKind::Inverse

@@ -15,12 +15,18 @@ use crate::{
 };
 
 impl Model<'_> {
-    /// Marks the managed fields of the template: the `_id` and the assigned number.
-    pub(crate) fn mark_id(&mut self, ctxt: &mut Ctxt, template: Option<&IdTemplate>) {
+    /// Marks the managed fields of the setting `id`: the `_id`, and the assigned number of a template.
+    pub(crate) fn mark_id(
+        &mut self,
+        ctxt: &mut Ctxt,
+        template: Option<&IdTemplate>,
+        is_generated: bool,
+    ) {
         for field in &mut self.fields {
             let mut parts = template.into_iter().flat_map(IdTemplate::id_fields);
             let is_number = parts.any(|part| part.is_number && part.names_field(field));
             let kind = match (field.stored == "_id", is_number) {
+                (true, _) if is_generated => ManagedKind::AutoId,
                 (true, _) => ManagedKind::Id,
                 (false, true) => ManagedKind::Number,
                 (false, false) => continue,

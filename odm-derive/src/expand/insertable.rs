@@ -9,9 +9,36 @@ use super::{
     GeneratedCode, PrivatePath, allow_lints, fields::stored_item, where_bounds, with_params,
 };
 use crate::{
-    attr::{Layout, ManagedKind, attrs_named},
+    attr::{ContainerAttrs, Layout, ManagedKind, attrs_named},
     model::{Field, Model},
 };
+
+/// The settings of a generated struct that serde reads.
+#[derive(Clone, Copy)]
+pub(crate) struct DeclaredWith<'a> {
+    derives: &'a [Path],
+    denies_unknown_fields: bool,
+}
+
+impl<'a> DeclaredWith<'a> {
+    pub(super) fn derives(derives: &'a [Path]) -> Self {
+        Self {
+            derives,
+            denies_unknown_fields: false,
+        }
+    }
+
+    pub(super) fn of_insert_struct(container: &'a ContainerAttrs) -> Self {
+        Self {
+            derives: &container.insert_derive,
+            denies_unknown_fields: container.deny_unknown_fields.is_some(),
+        }
+    }
+}
+
+/// The error for `deny_unknown_fields` without an insert struct.
+pub(super) const DENY_WITHOUT_INSERT_STRUCT: &str = "`deny_unknown_fields` applies to the insert struct, and the type is inserted as \
+     itself, without an insert struct: remove the setting";
 
 impl Model<'_> {
     /// Returns the `Insertable` implementation, with the insert struct if the model needs one.
@@ -21,11 +48,11 @@ impl Model<'_> {
         &self,
         is_drafted: bool,
         declares_managed: bool,
-        derives: &[Path],
+        declared: DeclaredWith<'_>,
         private: &PrivatePath,
     ) -> GeneratedCode {
         if is_drafted || declares_managed || self.has_managed_fields() {
-            return self.insert_struct(is_drafted, derives, private);
+            return self.insert_struct(is_drafted, declared, private);
         }
         let name = &self.input.ident;
         let (impl_generics, type_generics, where_clause) = self.input.generics.split_for_impl();
@@ -40,7 +67,7 @@ impl Model<'_> {
     fn insert_struct(
         &self,
         is_drafted: bool,
-        derives: &[Path],
+        declared: DeclaredWith<'_>,
         private: &PrivatePath,
     ) -> GeneratedCode {
         let name = &self.input.ident;
@@ -61,7 +88,8 @@ impl Model<'_> {
             "The insert struct of [`{}`]: all fields except the managed fields.",
             name.unraw()
         );
-        let mut code = self.declare_struct(&insert_struct, &fields, &types, derives, &doc, private);
+        let mut code =
+            self.declare_struct(&insert_struct, &fields, &types, declared, &doc, private);
         let filled_by = |kind| self.fields.iter().any(|field| field.managed == Some(kind));
         // An `_id` with a number is composed during the insert, after the framework has assigned the number.
         let id = (filled_by(ManagedKind::Id) && !filled_by(ManagedKind::Number)).then(
@@ -127,10 +155,15 @@ impl Model<'_> {
         declared_struct: &Ident,
         given_fields: &[&Field<'_>],
         types: &[TokenStream],
-        derives: &[Path],
+        declared_with: DeclaredWith<'_>,
         doc: &str,
         private: &PrivatePath,
     ) -> GeneratedCode {
+        let DeclaredWith {
+            derives,
+            denies_unknown_fields,
+        } = declared_with;
+        let deny = denies_unknown_fields.then(|| quote!(#[serde(deny_unknown_fields)]));
         let vis = &self.input.vis;
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (_, _, where_clause) = self.input.generics.split_for_impl();
@@ -151,6 +184,7 @@ impl Model<'_> {
             #[derive(#private::Deserialize #(, #derives)*)]
             // A type parameter has its bounds from the model.
             #[serde(crate = #serde, bound(deserialize = ""))]
+            #deny
             #vis struct #declared_struct #decl #where_clause {
                 #(#fields,)*
             }
@@ -179,7 +213,7 @@ impl Model<'_> {
     /// Returns the insert struct of an embedded struct.
     pub(crate) fn embedded_insert_struct(
         &self,
-        derives: &[Path],
+        declared: DeclaredWith<'_>,
         private: &PrivatePath,
     ) -> GeneratedCode {
         let name = &self.input.ident;
@@ -200,7 +234,7 @@ impl Model<'_> {
             &insert_struct,
             &given_fields,
             &types,
-            derives,
+            declared,
             &doc,
             private,
         );
@@ -383,6 +417,7 @@ fn initial_value(field: &Field<'_>, private: &PrivatePath) -> Option<TokenStream
         }
         ManagedKind::Deleted => quote_spanned!(ty.span()=> <#ty as #private::DeletedAt>::NEVER),
         ManagedKind::Id => quote_spanned!(ty.span()=> <#ty as ::core::default::Default>::default()),
+        ManagedKind::AutoId => quote_spanned!(ty.span()=> <#ty as #private::AutoId>::generate()),
         ManagedKind::Number => quote_spanned!(ty.span()=> <#ty as #private::AssignedNumber>::NONE),
         ManagedKind::Sequence => {
             quote_spanned!(ty.span()=> <#ty as #private::SequenceInteger>::NONE)

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::{DeriveInput, Ident, Path, Type, ext::IdentExt, spanned::Spanned};
 
-use super::{GeneratedCode, PrivatePath, where_bounds, with_params};
+use super::{GeneratedCode, PrivatePath, insertable::DeclaredWith, where_bounds, with_params};
 use crate::{
     attr::{ContainerAttrs, OmissionAttr, SerdeContainer, SerdeField, is_overflow},
     ctxt::Ctxt,
@@ -203,7 +203,7 @@ impl Model<'_> {
             &omission.name,
             &fields,
             &types,
-            &omission.derives,
+            DeclaredWith::derives(&omission.derives),
             &doc,
             &private,
         );

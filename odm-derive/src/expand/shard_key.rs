@@ -271,7 +271,7 @@ const OPTIONAL_SHARD_FIELD: &str = "a field of a shard key must always be presen
 fn shard_field_error(field: &Field<'_>) -> Option<String> {
     let name = field.ident;
     match field.managed {
-        None | Some(ManagedKind::Scope | ManagedKind::Id) => {}
+        None | Some(ManagedKind::Scope | ManagedKind::Id | ManagedKind::AutoId) => {}
         Some(_) => {
             return Some(format!(
                 "`{name}` is a managed field, but the application must know the fields of a shard key: use another field"

@@ -300,7 +300,7 @@ async fn try_upsert<T: Document, K: AtMostOneTarget>(
         return Err(inside_variant_error::<T>());
     }
     if unique_key.is_empty() {
-        ensure_unnumbered::<T>()?;
+        ensure_id_is_known::<T>()?;
     }
     let (mut documents, _) = resolve_drafts(&update.access, vec![document]).await?;
     let Some(mut document) = documents.pop() else {
@@ -364,8 +364,14 @@ fn upsert_with_hooks<T: Document, K: AtMostOneTarget>(
     })
 }
 
-/// Fails for a model with a sequence number in the id: the id is unknown before the insert.
-fn ensure_unnumbered<T: Document>() -> Result<()> {
+/// Fails for a model with a generated id, or with a sequence number in the id: the id is unknown before the insert.
+fn ensure_id_is_known<T: Document>() -> Result<()> {
+    if T::GENERATES_ID {
+        let message = "the insert generates the `_id` of this model, so `or_insert` cannot insert a document with the `_id` of the \
+                       update: use `upsert_by` with a unique index, or remove `id = auto` from the model";
+        let error = Error::new(ErrorKind::Unsupported, message).with_path("_id");
+        return Err(error::of_model::<T>(error));
+    }
     let Some(number) = T::MODEL.numbered_id_part else {
         return Ok(());
     };

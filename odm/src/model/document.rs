@@ -19,7 +19,7 @@ pub use id::{
     AssignedNumber, IdPrefix, IdReader, IdText, OneSegment, PaddedInteger, SequenceInteger,
     assigned_number,
 };
-pub use id::{IdPart, IntoIdPart};
+pub use id::{AutoId, IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
@@ -241,6 +241,10 @@ pub trait Document: Serialize + DeserializeOwned + Send + Sync + 'static {
     fn keep_resident(&mut self, raw: &RawDocument) {
         let _ = raw;
     }
+
+    /// Whether an insert generates the id.
+    #[doc(hidden)]
+    const GENERATES_ID: bool = false;
 
     /// The number of segments of an id that is composed of fields; 0 for other ids.
     #[doc(hidden)]

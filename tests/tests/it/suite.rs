@@ -395,6 +395,7 @@ macro_rules! for_every_test {
                     a_part_never_changes,
                     load_in_a_transaction_sees_its_writes,
                     an_id_is_composed_of_fields,
+                    an_insert_generates_the_id,
                     an_upgrade_keeps_the_parts,
                     an_upsert_uses_the_composed_id,
                     children_are_found_by_id_prefix,
@@ -574,6 +575,7 @@ macro_rules! for_every_test {
                     managed_fields_are_set,
                 ]
                 upsert_by: [
+                    a_unique_index_can_ignore_case,
                     a_duplicate_of_the_unique_key_runs_the_update_again,
                     a_unique_key_finds_updates_or_inserts,
                     a_unique_key_is_composed_optional_or_the_id,

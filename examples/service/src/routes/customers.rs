@@ -1,54 +1,31 @@
 //! Customers.
 
-use axum::{
-    Router,
-    http::StatusCode,
-    routing::{patch, post},
-};
+use axum::{Json, extract::Path, http::StatusCode};
 use odm::prelude::*;
 
-use crate::{
-    ApiError, App,
-    extract::{Json, Path},
-    models::{Customer, NewCustomer, TenantSession},
-};
+use crate::models::{Customer, NewCustomer, TenantSession};
 
-/// Returns the routes of this file.
-pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/customers", post(create))
-        .route("/customers/{id}", patch(rename))
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CreateCustomer {
-    email: String,
-    name: String,
-}
-
-async fn create(
+pub(super) async fn create(
     shop: TenantSession,
-    Json(request): Json<CreateCustomer>,
-) -> Result<(StatusCode, Json<Customer>), ApiError> {
-    let CreateCustomer { email, name } = request;
-    let id = ObjectId::new();
-    let customer = shop.insert(NewCustomer { id, email, name }).await?;
-    Ok((StatusCode::CREATED, Json(customer)))
+    Json(new): Json<NewCustomer>,
+) -> odm::Result<(StatusCode, Json<Customer>)> {
+    Ok((StatusCode::CREATED, Json(shop.insert(new).await?)))
 }
 
-#[derive(Debug, Deserialize)]
+/// The body of `PATCH /customers/{id}`. A missing field stays unchanged.
+#[derive(Debug, Patch)]
+#[patch(of = Customer)]
 #[serde(deny_unknown_fields)]
-struct RenameCustomer {
-    name: String,
+pub(super) struct CustomerPatch {
+    name: Option<String>,
 }
 
-/// Changes the name of a customer. The copies of the name in reviews follow: `#[denormalize(from = author.name)]`.
-async fn rename(
+/// Changes a customer. The copies of the name in reviews follow: `#[denormalize(from = author.name)]`.
+pub(super) async fn change(
     shop: TenantSession,
     Path(id): Path<ObjectId>,
-    Json(request): Json<RenameCustomer>,
-) -> Result<Json<Customer>, ApiError> {
-    let renamed = shop.update::<Customer>(id).set(|c| c.name(), request.name);
-    Ok(Json(renamed.returning_after().await?))
+    Json(patch): Json<CustomerPatch>,
+) -> odm::Result<Json<Customer>> {
+    let changed = shop.update::<Customer>(id).apply(patch);
+    Ok(Json(changed.returning_after().await?))
 }

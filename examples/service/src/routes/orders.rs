@@ -3,99 +3,68 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
-    extract::State,
+    Json,
+    extract::{Path, State},
     http::{StatusCode, header},
     response::IntoResponse,
-    routing::{get, post},
 };
-use odm::prelude::*;
+use odm::{ErrorKind, prelude::*};
 
 use crate::{
     ApiError, App,
-    extract::{Json, Path},
-    models::{Customer, NewOrder, NewOrderLine, Order, Product, Tenant, TenantSession},
+    models::{Customer, NewOrder, Order, Product, Tenant, TenantSession},
 };
 
 /// The time limit of an order, with all attempts after conflicts with concurrent orders.
 const ORDER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Returns the routes of this file.
-pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/orders", post(create))
-        .route("/orders/{id}", get(show))
-}
-
-/// The body of `POST /orders`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CreateOrder {
-    #[serde(with = "odm::json")]
-    customer: Ref<Customer>,
-    lines: Vec<CreateLine>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CreateLine {
-    #[serde(with = "odm::json")]
-    product: Ref<Product>,
-    quantity: u32,
-}
-
 /// Stores an order, if all products are in stock. Otherwise the transaction is aborted, and no stock changes.
-async fn create(
+pub(super) async fn create(
     State(app): State<App>,
     tenant: Tenant,
-    Json(request): Json<CreateOrder>,
+    Json(new): Json<NewOrder>,
 ) -> Result<impl IntoResponse, ApiError> {
     // After a conflict the closure runs again, so the closure borrows the request.
     let order = app
         .db
-        .transaction(async |tx| place_order(&tx.scope(&tenant), &request).await);
+        .transaction(async |tx| place_order(&tx.scope(&tenant), &new).await);
     let order = order.timeout(ORDER_LIMIT).await?;
     let location = [(header::LOCATION, format!("/orders/{}", order.id))];
     Ok((StatusCode::CREATED, location, Json(order)))
 }
 
 /// Takes the pieces out of the stock, and inserts the order. The insert fills the names, the prices and the total.
-async fn place_order(shop: &TenantSession, request: &CreateOrder) -> Result<Order, ApiError> {
-    for line in &request.lines {
-        let pieces = i64::from(line.quantity);
-        let taken = shop
-            .update::<Product>(line.product)
-            .when(|p| p.stock().gte(line.quantity))
-            .inc(|p| p.stock(), -pieces)
-            .await?;
-        if !taken.is_applied() {
-            return Err(ApiError::SoldOut(line.product));
-        }
+async fn place_order(shop: &TenantSession, new: &NewOrder) -> Result<Order, ApiError> {
+    let takes = new.lines.iter().map(|line| {
+        let product = shop.update::<Product>(line.product);
+        let in_stock = product.when(|p| p.stock().gte(line.quantity));
+        in_stock.inc(|p| p.stock(), -i64::from(line.quantity))
+    });
+    let taken = shop.bulk().add_all(takes).all_or_nothing().await;
+    taken.map_err(|error| sold_out(new, error))?;
+    Ok(shop.insert(new.clone()).await?)
+}
+
+/// Names the product of the first line that did not apply.
+fn sold_out(new: &NewOrder, error: odm::Error) -> ApiError {
+    let line = error.failures().next().map(|(position, _)| position);
+    match line.and_then(|position| new.lines.get(position)) {
+        Some(line) if error.kind() == ErrorKind::NotApplied => ApiError::SoldOut(line.product),
+        _ => error.into(),
     }
-    let lines = request.lines.iter().map(|line| NewOrderLine {
-        product: line.product,
-        quantity: line.quantity,
-    });
-    let order = shop.insert(NewOrder {
-        id: ObjectId::new(),
-        customer: request.customer,
-        placed: DateTime::now(),
-        lines: lines.collect(),
-    });
-    Ok(order.await?)
 }
 
 /// The answer to `GET /orders/{id}`.
 #[derive(Debug, Serialize)]
-struct OrderDetails {
+pub(super) struct OrderDetails {
     order: Order,
     customer: Link<Customer>,
 }
 
-async fn show(
+pub(super) async fn show(
     shop: TenantSession,
     Path(id): Path<ObjectId>,
-) -> Result<Json<OrderDetails>, ApiError> {
+) -> odm::Result<Json<OrderDetails>> {
     let (order, customer) = shop.get::<Order>(id).with(|o| o.customer()).await?;
     Ok(Json(OrderDetails { order, customer }))
 }

@@ -1,18 +1,20 @@
-//! The catalog: pages of products, and single products.
+//! The catalog: pages of products, single products, and their reviews.
 
 use axum::{
-    Router,
-    http::{HeaderName, StatusCode, header},
+    Json,
+    extract::{Path, Query},
+    http::{StatusCode, header},
     response::IntoResponse,
-    routing::get,
 };
-use odm::{Page, PageToken, prelude::*};
+use odm::{
+    Page, PageToken,
+    axum::{ETag, IfMatch},
+    prelude::*,
+};
 
-use super::categories;
 use crate::{
-    ApiError, App,
-    extract::{IfMatch, Json, Path, Query},
-    models::{Category, NewProduct, Product, Review, TenantSession},
+    ApiError,
+    models::{Category, Customer, NewProduct, NewReview, Product, Review, TenantSession},
 };
 
 /// The number of products on a page, unless the request names another number.
@@ -24,16 +26,9 @@ const MAX_PAGE_SIZE: u32 = 100;
 /// The number of reviews in the answer to `GET /products/{id}`.
 const LATEST_REVIEWS: u64 = 10;
 
-/// Returns the routes of this file.
-pub(super) fn routes() -> Router<App> {
-    Router::new()
-        .route("/products", get(list).post(create))
-        .route("/products/{id}", get(show).patch(change).delete(remove))
-}
-
 /// The parameters of `GET /products`.
 #[derive(Debug, Deserialize)]
-struct ListQuery {
+pub(super) struct ListQuery {
     /// The slug of a category.
     category: Option<String>,
     /// The beginning of the name, with upper and lower case.
@@ -59,20 +54,20 @@ enum SortBy {
 }
 
 /// Returns a page. The tokens of the next and the previous page are valid for the same filter and order only.
-async fn list(
+pub(super) async fn list(
     shop: TenantSession,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Page<Product>>, ApiError> {
     let category = match &query.category {
-        Some(slug) => Some(categories::find_by_slug(&shop, slug).await?),
+        Some(slug) => Some(find_category(&shop, slug).await?),
         None => None,
     };
     let size = query.size.unwrap_or(DEFAULT_PAGE_SIZE);
     // A filter of `None` adds no condition.
     let page = shop
         .find::<Product>()
-        .filter(|p| category.as_ref().map(|category| p.category().eq(category)))
-        .filter(|p| query.prefix.map(|prefix| p.name().starts_with(&prefix)))
+        .filter(|p| category.map(|category| p.category().eq(category)))
+        .filter(|p| query.prefix.map(|prefix| p.name().starts_with(prefix)))
         .filter(|p| query.min_price.map(|min| p.price().gte(min)))
         .filter(|p| query.max_price.map(|max| p.price().lte(max)))
         .sort(|p| match query.sort {
@@ -87,35 +82,33 @@ async fn list(
     Ok(Json(page))
 }
 
-/// The body of `POST /products`.
+/// The body of `POST /products`: a product with the slug of its category.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CreateProduct {
+pub(super) struct CreateProduct {
     sku: String,
     name: String,
     price: i64,
     stock: u32,
-    /// The slug of the category.
     category: String,
 }
 
-async fn create(
+pub(super) async fn create(
     shop: TenantSession,
     Json(request): Json<CreateProduct>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let category = categories::find_by_slug(&shop, &request.category).await?;
-    let product = shop
-        .insert(NewProduct {
-            id: ObjectId::new(),
-            sku: request.sku,
-            name: request.name,
-            price: request.price,
-            stock: request.stock,
-            category: category.to_ref(),
-        })
-        .await?;
+    let category = find_category(&shop, &request.category).await?;
+    let new = NewProduct {
+        sku: request.sku,
+        name: request.name,
+        price: request.price,
+        stock: request.stock,
+        category,
+    };
+    let product = shop.insert(new).await?;
     let location = [(header::LOCATION, format!("/products/{}", product.id))];
-    Ok((StatusCode::CREATED, location, etag(&product), Json(product)))
+    let version = ETag(product.version);
+    Ok((StatusCode::CREATED, location, version, Json(product)))
 }
 
 /// The answer to `GET /products/{id}`.
@@ -128,55 +121,48 @@ struct ProductDetails {
 }
 
 /// Returns a product with its category and the latest reviews: three operations of the database.
-async fn show(
+pub(super) async fn show(
     shop: TenantSession,
     Path(id): Path<ObjectId>,
-) -> Result<impl IntoResponse, ApiError> {
+) -> odm::Result<impl IntoResponse> {
     let latest = Review::by(|r| r.product()).sort(|r| r.written().desc());
     let (product, category, reviews) = shop
         .get::<Product>(id)
         .with(|p| p.category())
         .with_children(latest.limit(LATEST_REVIEWS))
         .await?;
-    let etag = etag(&product);
+    let version = ETag(product.version);
     let details = ProductDetails {
         product,
         category,
         reviews,
     };
-    Ok((etag, Json(details)))
+    Ok((version, Json(details)))
 }
 
 /// The body of `PATCH /products/{id}`. A missing field stays unchanged.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Patch)]
+#[patch(of = Product)]
 #[serde(deny_unknown_fields)]
-struct ChangeProduct {
+pub(super) struct ProductPatch {
     name: Option<String>,
     price: Option<i64>,
     stock: Option<u32>,
 }
 
 /// Changes a product in one atomic step, if the product has the version of `If-Match`.
-async fn change(
+pub(super) async fn change(
     shop: TenantSession,
     Path(id): Path<ObjectId>,
     IfMatch(version): IfMatch,
-    Json(request): Json<ChangeProduct>,
+    Json(patch): Json<ProductPatch>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let mut update = shop
+    let update = shop
         .update::<Product>(id)
-        .when(|p| version.map(|version| p.version().eq(version)));
-    if let Some(name) = request.name {
-        update = update.set(|p| p.name(), name);
-    }
-    if let Some(price) = request.price {
-        update = update.set(|p| p.price(), price);
-    }
-    if let Some(stock) = request.stock {
-        update = update.set(|p| p.stock(), stock);
-    }
+        .when(|p| version.map(|version| p.version().eq(version)))
+        .apply(patch);
     match update.returning_after().await? {
-        Applied(product) => Ok((etag(&product), Json(product))),
+        Applied(product) => Ok((ETag(product.version), Json(product))),
         NotApplied => {
             // A missing product is an error here.
             shop.get::<Product>(id).await?;
@@ -186,14 +172,44 @@ async fn change(
 }
 
 /// Deletes a product with its reviews. A product with orders is an error of the database: `on_delete = restrict`.
-async fn remove(shop: TenantSession, Path(id): Path<ObjectId>) -> Result<StatusCode, ApiError> {
-    match shop.delete::<Product>(id).await?.is_applied() {
-        true => Ok(StatusCode::NO_CONTENT),
-        false => Err(ApiError::NotFound),
-    }
+pub(super) async fn remove(
+    shop: TenantSession,
+    Path(id): Path<ObjectId>,
+) -> odm::Result<StatusCode> {
+    let deleted = shop.delete::<Product>(id).await?;
+    Ok(super::status_of_delete(deleted.is_applied()))
 }
 
-/// Returns the header `ETag` with the version of a product, for `If-Match` of the next request.
-fn etag(product: &Product) -> [(HeaderName, String); 1] {
-    [(header::ETAG, format!("\"{}\"", product.version))]
+/// The body of `POST /products/{id}/reviews`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateReview {
+    #[serde(with = "odm::json")]
+    author: Ref<Customer>,
+    stars: i64,
+    text: String,
+}
+
+/// Stores a review. The insert fills the copy of the author's name, and updates the count and the sum of the product.
+pub(super) async fn review(
+    shop: TenantSession,
+    Path(product): Path<ObjectId>,
+    Json(request): Json<CreateReview>,
+) -> odm::Result<(StatusCode, Json<Review>)> {
+    let new = NewReview {
+        product: Ref::new(product),
+        author: request.author,
+        stars: request.stars,
+        text: request.text,
+    };
+    Ok((StatusCode::CREATED, Json(shop.insert(new).await?)))
+}
+
+/// Returns the category with a slug.
+async fn find_category(shop: &TenantSession, slug: &str) -> Result<Ref<Category>, ApiError> {
+    let category = shop.find::<Category>().filter(|c| c.slug().eq(slug));
+    match category.first().await? {
+        Some(category) => Ok(category.to_ref()),
+        None => Err(ApiError::UnknownCategory(slug.to_owned())),
+    }
 }

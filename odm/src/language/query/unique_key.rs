@@ -10,6 +10,8 @@ use crate::{
         aggregate::SingleValuePlace,
         field::{Path, SameScope},
     },
+    metadata::{caseless_path, text_of_caseless},
+    model::caseless::without_case,
     schema::Model,
 };
 
@@ -72,11 +74,11 @@ pub(crate) fn unique_key_condition(
         let message = "the insert assigns this number, so the key of the document is unknown before the insert: use `insert`, or `update` an existing document";
         return Err(Error::new(ErrorKind::Unsupported, message).with_path(number));
     }
-    let mut unique = indexes
+    let unique: Vec<_> = indexes
         .iter()
         .filter(|index| is_unique_over(model, index, &names))
-        .peekable();
-    if names != ["_id"] && unique.peek().is_none() {
+        .collect();
+    if names != ["_id"] && unique.is_empty() {
         let message = format!(
             "no unique index has exactly the fields `{}`, so several documents could have the values: declare the index, by \
              `#[index(unique)]` or `index(…; unique)`",
@@ -84,6 +86,17 @@ pub(crate) fn unique_key_condition(
         );
         return Err(Error::new(ErrorKind::Invalid, message));
     }
+    // An index with the texts as they are is unique too, so an index without case is the second choice.
+    let has_exact_texts = |index: &&Index| {
+        names
+            .iter()
+            .all(|name| index.keys.iter().any(|(path, _)| path == name))
+    };
+    let ignores_case = !unique.is_empty() && !unique.iter().any(has_exact_texts);
+    let is_caseless = |name: &str| {
+        let mut keys = unique.iter().flat_map(|index| &index.keys);
+        ignores_case && keys.any(|(path, _)| *path == caseless_path(name))
+    };
     let mut condition = FilterNode::All;
     for (path, name) in paths.iter().zip(&names) {
         let value = value_at(document, name).filter(|value| *value != RawBsonRef::Null);
@@ -92,12 +105,20 @@ pub(crate) fn unique_key_condition(
                            set the field, or use `insert`";
             return Err(Error::new(ErrorKind::Invalid, message).with_path(*name));
         };
-        condition = condition.and(FilterNode::Test(path.clone(), "$eq", value));
+        let test = match (path.caseless_place(), value) {
+            (Some(place), RawBson::String(text)) if is_caseless(name) => {
+                FilterNode::Test(place, "$eq", without_case(&text).into())
+            }
+            (_, value) => FilterNode::Test(path.clone(), "$eq", value),
+        };
+        condition = condition.and(test);
     }
     Ok(UniqueKeyCondition {
         values: condition,
         covers_hidden_documents: names == ["_id"]
-            || unique.any(|index| index.keys.len() == names.len() && index.partial.is_none()),
+            || unique
+                .iter()
+                .any(|index| index.keys.len() == names.len() && index.partial.is_none()),
     })
 }
 
@@ -108,7 +129,8 @@ fn is_unique_over(model: &Model, index: &Index, names: &[&str]) -> bool {
     let scope = model.scope.map(|scope| scope.stored);
     let tag = model.tag.map(|(field, _)| field);
     let is_of_model = |path: &str| [scope, model.soft_delete, tag].contains(&Some(path));
-    let paths = || index.keys.iter().map(|(path, _)| path.as_str());
+    // An index with `ignore_case` has the caseless form of a text.
+    let paths = || index.keys.iter().map(|(path, _)| text_of_caseless(path));
     let partial = index.partial.as_deref();
     index.unique
         && index.hashed.is_none()
@@ -117,8 +139,9 @@ fn is_unique_over(model: &Model, index: &Index, names: &[&str]) -> bool {
         && partial.is_none_or(|partial| {
             let mut conditions = partial.iter();
             conditions.all(|condition| {
-                condition
-                    .is_ok_and(|(path, _)| is_in_key(path.as_str()) || is_of_model(path.as_str()))
+                condition.is_ok_and(|(path, _)| {
+                    is_in_key(text_of_caseless(path.as_str())) || is_of_model(path.as_str())
+                })
             })
         })
 }

@@ -1,6 +1,7 @@
-//! Ids that are composed of fields: `#[document(id = "{user}/account")]`.
+//! Ids that the framework generates, `#[document(id = auto)]`, and ids that are composed of fields:
+//! `#[document(id = "{user}/account")]`.
 //!
-//! An id is a list of segments with slashes between them. All ids of a model have the same number of segments, so the template is
+//! A composed id is a list of segments with slashes between them. All ids of a model have the same number of segments, so the template is
 //! enough to split an id. A text is one segment, with slashes escaped. A reference to a model with composed ids has the segments
 //! of that id.
 
@@ -10,6 +11,78 @@ use bson::{Uuid, oid::ObjectId};
 
 use super::{Document, Ref};
 use crate::{Error, ErrorKind, Result, error, language::query::IntoKey, schema::Model};
+
+/// A type of `_id` that the framework can generate, for `#[document(id = auto)]`: an `ObjectId` or a random `Uuid`.
+///
+/// The insert struct has no `_id`. Each insert generates a new value, without a query.
+///
+/// ```
+/// use odm::prelude::*;
+///
+/// #[derive(Debug, Serialize, Deserialize, Document)]
+/// #[document(collection = "notes", id = auto)]
+/// struct Note {
+///     #[serde(rename = "_id")]
+///     id: ObjectId,
+///     text: String,
+/// }
+/// # #[derive(Schema)] #[schema(models(Note))] struct Notes;
+///
+/// # #[cfg(feature = "engine")]
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> odm::Result<()> {
+/// # let db = odm::Database::<Notes>::open("memory:").await?;
+/// let note = db.insert(NewNote { text: "buy nails".into() }).await?;
+/// assert_eq!(db.get::<Note>(note.id).await?.text, "buy nails");
+/// # Ok(())
+/// # }
+/// # #[cfg(not(feature = "engine"))]
+/// # fn main() {}
+/// ```
+///
+/// A newtype implements the trait by the type inside:
+///
+/// ```
+/// # use odm::{document::AutoId, prelude::*};
+/// #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Embedded)]
+/// struct NoteId(ObjectId);
+///
+/// impl AutoId for NoteId {
+///     fn generate() -> Self {
+///         Self(AutoId::generate())
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`id = auto` cannot generate a `{Self}`",
+    label = "neither an `ObjectId` nor a `Uuid`",
+    note = "implement `odm::document::AutoId` for a newtype of these; for other types, remove `id = auto` and set the `_id` in \
+         the application"
+)]
+pub trait AutoId {
+    /// Returns a value that no other call returns.
+    #[must_use]
+    fn generate() -> Self;
+}
+
+impl AutoId for ObjectId {
+    fn generate() -> Self {
+        Self::new()
+    }
+}
+
+impl AutoId for Uuid {
+    fn generate() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(feature = "uuid")]
+impl AutoId for uuid::Uuid {
+    fn generate() -> Self {
+        Self::from_bytes(Uuid::new().bytes())
+    }
+}
 
 /// A type that can be part of an `_id`: a text, an integer, an `ObjectId`, a `Uuid`, or a [`Ref`] to a document with such an
 /// `_id`.

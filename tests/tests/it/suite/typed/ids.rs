@@ -4,6 +4,7 @@ use odm::{
     Database, Error, ErrorKind, Filter, Hooks, Session,
     backend::{Recorder, operation, read_to_end},
     bson::{Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    document::AutoId,
     prelude::*,
 };
 
@@ -145,6 +146,40 @@ fn upgrade_room(_from: u32, room: &mut BsonDocument) -> odm::Result<()> {
     }
     Ok(())
 }
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "senders", id = auto)]
+struct Sender {
+    #[serde(rename = "_id")]
+    id: ObjectId,
+    #[index(unique)]
+    mail: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, Embedded)]
+struct LetterId(Uuid);
+
+impl AutoId for LetterId {
+    fn generate() -> Self {
+        Self(AutoId::generate())
+    }
+}
+
+/// A document with a generated id and with a copy, which the insert fills.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "letters", id = auto, deny_unknown_fields)]
+struct Letter {
+    #[serde(rename = "_id")]
+    id: LetterId,
+    #[reference]
+    sender: Ref<Sender>,
+    #[denormalize(from = sender.mail)]
+    mail: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Sender, Letter))]
+struct Post;
 
 #[derive(Schema)]
 #[schema(models(User, Account, Entry, Payment, Host, Log, Thing, Mark, Tag, Room))]
@@ -929,4 +964,52 @@ pub async fn load_respects_scopes_and_soft_deletes(fixture: Fixture) {
     assert_eq!(globex.find::<Log>().under("acme").count().await.unwrap(), 0);
     // A soft-deleted document keeps the id.
     assert_eq!(acme.insert(log()).await.unwrap().day, 3);
+}
+
+pub async fn an_insert_generates_the_id(fixture: Fixture) {
+    let db = Database::<Post>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let sender = |mail: &str| NewSender { mail: mail.into() };
+    let stored = db
+        .insert_many(["ann", "ben", "cid"].map(sender))
+        .await
+        .unwrap();
+    let ids: BTreeSet<_> = stored.iter().map(|sender| sender.id).collect();
+    assert_eq!(ids.len(), 3);
+    let [ann, ..] = stored.as_slice() else {
+        panic!("{stored:?}")
+    };
+    assert_eq!(db.get::<Sender>(ann).await.unwrap(), *ann);
+
+    // An upsert by a unique index keeps the existing id.
+    let known = db.upsert_by(|s| s.mail(), sender("ann")).returning_after();
+    assert_eq!(known.await.unwrap().into_inner(), *ann);
+    let new = db.upsert_by(|s| s.mail(), sender("dan")).await.unwrap();
+    assert!(new.is_inserted());
+    // The id of the update cannot become the id of the document.
+    let update = db
+        .update::<Sender>(ObjectId::new())
+        .set(|s| s.mail(), "eve");
+    let error = update.or_insert(sender("eve")).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Unsupported, Some("_id"))
+    );
+
+    // A document with a copy is completed after the id is known.
+    let letter = NewLetter {
+        sender: ann.to_ref(),
+    };
+    let first = db.insert(letter.clone()).await.unwrap();
+    let second = db.insert(letter).await.unwrap();
+    assert_ne!(first.id, second.id);
+    assert_eq!(first.mail, "ann");
+    assert_eq!(db.get::<Letter>(&first).await.unwrap(), first);
+
+    let json = format!(r#"{{ "sender": {{ "$oid": "{}" }} }}"#, ann.id);
+    let letter: NewLetter = serde_json::from_str(&json).unwrap();
+    assert_eq!(letter.sender, ann.to_ref());
+    let chosen = json.replace("{ \"sender\"", r#"{ "_id": 7, "sender""#);
+    let error = serde_json::from_str::<NewLetter>(&chosen).unwrap_err();
+    assert!(error.to_string().contains("unknown field `_id`"), "{error}");
 }

@@ -504,3 +504,61 @@ pub async fn an_insert_with_derived_data_skips_duplicates(fixture: Fixture) {
     assert_eq!(new.inserted[0].log, "inserted");
     assert_eq!(db.find::<Tag>().one().await.unwrap().name, "saw");
 }
+
+/// A member with a mail that is unique without case, and with a name that is unique without case in a club.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "members", id = auto, index(club, ignore_case(name); unique))]
+struct Member {
+    #[serde(rename = "_id")]
+    id: ObjectId,
+    #[index(unique, ignore_case)]
+    mail: String,
+    club: i64,
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Member))]
+struct Clubs;
+
+pub async fn a_unique_index_can_ignore_case(fixture: Fixture) {
+    let db = odm::Database::<Clubs>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let member = |mail: &str, name: &str| NewMember {
+        mail: mail.into(),
+        club: 1,
+        name: name.into(),
+    };
+    let ann = db.insert(member("Ann@example.org", "Ann")).await.unwrap();
+    let found = db
+        .upsert_by(|m| m.mail(), member("ANN@Example.org", "Anna"))
+        .returning_after();
+    assert_eq!(found.await.unwrap().into_inner(), ann);
+    let renamed = db
+        .upsert_by(|m| m.mail(), member("ann@example.ORG", ""))
+        .update(|m| m.set(|m| m.name(), "Anna"))
+        .returning_after();
+    let renamed = renamed.await.unwrap().into_inner();
+    assert_eq!(
+        (renamed.id, &*renamed.name, &*renamed.mail),
+        (ann.id, "Anna", "Ann@example.org")
+    );
+
+    // A part of a key with several fields.
+    let by_name = db.upsert_by(
+        |m| (m.club(), m.name()),
+        member("other@example.org", "ANNA"),
+    );
+    assert!(!by_name.await.unwrap().is_inserted());
+
+    let upserts = ["ben@example.org", "Ben@Example.org", "BEN@EXAMPLE.ORG"].map(|mail| {
+        let upsert = db.upsert_by(|m| m.mail(), member(mail, mail));
+        async move { upsert.await.unwrap().is_inserted() }
+    });
+    let inserted = futures_util::future::join_all(upserts).await;
+    assert_eq!(
+        inserted.iter().filter(|is_inserted| **is_inserted).count(),
+        1
+    );
+    assert_eq!(db.find::<Member>().count().await.unwrap(), 2);
+}
