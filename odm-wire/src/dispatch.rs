@@ -220,6 +220,14 @@ struct BlockingOperation {
 
 impl BlockingOperation {
     fn run(mut self) -> Result<RawDocumentBuf> {
+        let is_snapshot = matches!(self.options.read_concern, ReadConcern::Snapshot(_));
+        if is_snapshot && !self.command.reads_snapshots {
+            let message = format!(
+                "Command {} does not support the read concern `snapshot`",
+                self.command.name
+            );
+            return Err(CommandError::new(code::INVALID_OPTIONS, message));
+        }
         let Some(mut session) = self.session.take() else {
             return self.run_alone();
         };
@@ -277,13 +285,6 @@ impl BlockingOperation {
         let ReadConcern::Snapshot(time) = self.options.read_concern else {
             return self.run_in(None);
         };
-        if !self.command.reads_snapshots {
-            let message = format!(
-                "Command {} does not support the read concern `snapshot`",
-                self.command.name
-            );
-            return Err(CommandError::new(code::INVALID_OPTIONS, message));
-        }
         let server = Arc::clone(&self.server);
         let (time, state) = server.snapshots.open(time, &server.database)?;
         with_snapshot_time(&self.run_in(Some(state))?, time)

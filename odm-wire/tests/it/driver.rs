@@ -329,6 +329,11 @@ async fn the_reads_of_a_snapshot_session_see_one_state() {
     let counted = numbers.count_documents(doc! {}).session(&mut later).await;
     assert_eq!(counted.unwrap(), 0);
 
+    // The driver numbers this write for a repetition.
+    let written = numbers.insert_one(doc! {}).session(&mut later).await;
+    assert!(written.is_err(), "a write has no snapshot");
+    assert_eq!(numbers.count_documents(doc! {}).await.unwrap(), 0);
+
     let snapshot = doc! { "level": "snapshot" };
     let database = client.database("test");
     for (command, code) in [
