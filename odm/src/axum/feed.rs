@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::{
     ResumeToken,
     document::Document,
+    session::task,
     watch::{Change, ChangeStream, Event},
 };
 
@@ -113,7 +114,7 @@ async fn next_block<T: Document, D: Serialize>(
     changes: &mut ChangeStream<T>,
     to_event: &mut impl FnMut(Event<T>) -> Option<(&'static str, D)>,
 ) -> Option<String> {
-    let mut pause = pin!(tokio::time::sleep(keep_alive));
+    let mut pause = pin!(task::sleep(keep_alive));
     loop {
         // A dropped `next` loses no change.
         let next = match select(pin!(changes.next()), &mut pause).await {
