@@ -72,7 +72,7 @@ use changes::SourceChanges;
 ///
 /// # Errors
 ///
-/// - [`TargetNotEmpty`](crate::ErrorKind::TargetNotEmpty) if the target has collections and no unfinished copy.
+/// - [`TargetNotEmpty`](crate::ErrorKind::TargetNotEmpty) if the target has collections of the application and no unfinished copy.
 /// - [`Unsupported`](crate::ErrorKind::Unsupported) for
 ///   - a source without change streams, unless the copy is [`quiescent`](CopyDatabase::quiescent),
 ///   - an option or an index that the target cannot store (see [`skip_unsupported`](CopyDatabase::skip_unsupported)),

@@ -42,6 +42,9 @@ struct Args {
 /// How long the application writes after the copy has caught up for the first time.
 const FOLLOWED: Duration = Duration::from_millis(500);
 
+/// The pause of the application between two rounds. A copy must be faster than the writes.
+const PAUSE: Duration = Duration::from_millis(20);
+
 #[tokio::main]
 async fn main() -> Result<()> {
     let args = Args::parse();
@@ -73,7 +76,7 @@ async fn move_database(from: &Db, to: &Db) -> Result<()> {
     let (stopped, end) = oneshot::channel::<()>();
     let copy = odm::copy(from, to)
         .follow_until(async { drop(end.await) })
-        .on_progress(|progress| {
+        .on_progress(move |progress| {
             if progress.stage == CopyStage::Follow {
                 let _ = caught_up.send(());
             }
@@ -123,6 +126,7 @@ async fn write(db: Db, is_over: Arc<AtomicBool>) -> odm::Result<u64> {
             _ => changed.pull(|p| p.depends(), dependency).await?,
         };
         writes += 2;
+        tokio::time::sleep(PAUSE).await;
     }
     Ok(writes)
 }

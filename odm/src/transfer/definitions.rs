@@ -4,8 +4,9 @@ use bson::{RawBsonRef, RawDocument};
 
 use super::{Transfer, documents};
 use crate::{
-    Error, ErrorKind, Result, backend::operation::CollectionDefinition,
-    metadata::transfer::TRANSFERS,
+    Error, ErrorKind, Result,
+    backend::operation::CollectionDefinition,
+    metadata::{collections::SCHEMA, transfer::TRANSFERS},
 };
 
 impl Transfer<'_> {
@@ -90,18 +91,22 @@ impl Transfer<'_> {
     }
 
     /// Drops the definitions that the source may have changed since an earlier attempt: all views and indexes, and the collections
-    /// that the source does not have. The change stream may start after a drop, and has no events for views and indexes.
+    /// that the source does not have. The change stream may start after a drop, and has no events for views and indexes. Also drops
+    /// the declarations that the open of the target has recorded.
     pub(super) async fn drop_earlier_definitions(&mut self) -> Result<()> {
         // List the target first, so that a collection that the source creates meanwhile stays.
         let existing = self.to.list_definitions().await?;
         let expected = self.definitions().await?;
+        let is_begun = self.state.position.is_some();
         for definition in existing {
             let name = definition.name.as_str();
             let mut collections = collections(&expected);
             if name == TRANSFERS {
                 continue;
             }
-            if definition.is_view() || !collections.any(|expected| expected.name == name) {
+            let is_of_target = name == SCHEMA && !is_begun;
+            let is_expected = collections.any(|expected| expected.name == name);
+            if definition.is_view() || is_of_target || !is_expected {
                 self.created.remove(name);
                 self.to.drop_collection(name).await?;
                 continue;

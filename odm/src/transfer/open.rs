@@ -12,7 +12,10 @@ use crate::{
         WatchFrom,
     },
     error,
-    metadata::transfer::{COPY, CopyState, OWNER, Pass, Position, STATE_ID, TRANSFERS},
+    metadata::{
+        collections::SCHEMA,
+        transfer::{COPY, CopyState, OWNER, Pass, Position, STATE_ID, TRANSFERS},
+    },
     model::stored::to_raw_document,
 };
 
@@ -36,7 +39,8 @@ impl<'a> Transfer<'a> {
         let existing = self.to.list_definitions().await?;
         let mut existing = existing.iter().map(|definition| &definition.name);
         if state.is_none()
-            && let Some(name) = existing.find(|name| *name != TRANSFERS)
+            // The open of a database records the declarations of its models.
+            && let Some(name) = existing.find(|name| ![TRANSFERS, SCHEMA].contains(&name.as_str()))
         {
             let message = "the target of a copy must be empty: drop its collections, or choose an empty database";
             return Err(Error::new(ErrorKind::TargetNotEmpty, message).with_collection(&**name));
