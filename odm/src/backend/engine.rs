@@ -263,12 +263,14 @@ impl<T: EngineTarget> Executor for Engine<T> {
 
     fn aggregate(&self, aggregate: AggregateOperation) -> BoxFuture<'_, Result<Box<dyn Cursor>>> {
         let (collection, max_time) = (aggregate.collection.clone(), aggregate.options.max_time);
+        let checked = aggregate.ensure_reads();
         let aggregate = convert::aggregate_to_engine(aggregate);
         let input_bytes = total_bytes(&aggregate.pipeline);
         let documents = self.run_read(collection, max_time, input_bytes, move |target, name| {
             EngineBatch::read_first(target.aggregate(name, &aggregate)?)
         });
         Box::pin(async move {
+            checked?;
             let first = documents.await?.complete(max_time).await?;
             Ok(EngineCursor::new_boxed(first, max_time))
         })

@@ -143,6 +143,29 @@ pub struct AggregateOperation {
     pub options: ReadOptions,
 }
 
+#[cfg(any(feature = "engine", feature = "mongodb"))]
+impl AggregateOperation {
+    /// Refuses a pipeline that writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Unsupported`](ErrorKind::Unsupported) for the stages `$out` and `$merge`.
+    pub(crate) fn ensure_reads(&self) -> Result<()> {
+        let mut names = self
+            .pipeline
+            .iter()
+            .flat_map(|stage| stage.iter().flatten());
+        match names.find(|(name, _)| matches!(name.as_str(), "$merge" | "$out")) {
+            None => Ok(()),
+            Some((name, _)) => {
+                let message = format!("the stage `{name}` writes: an aggregation can only read");
+                let error = Error::new(ErrorKind::Unsupported, message);
+                Err(error.with_collection(&*self.collection))
+            }
+        }
+    }
+}
+
 /// Reads the documents that match each of several keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindEach {

@@ -9,7 +9,7 @@ use super::{
     read_options::with_read_options,
     to_driver_document,
 };
-use crate::{Error, ErrorKind, Result, backend::operation::AggregateOperation};
+use crate::{Result, backend::operation::AggregateOperation};
 
 /// Opens the cursor of an aggregation: [`Executor::aggregate`](crate::backend::Executor::aggregate).
 pub(super) async fn open_aggregate(
@@ -19,17 +19,8 @@ pub(super) async fn open_aggregate(
     session: &mut ClientSession,
 ) -> Result<OpenedRead> {
     let collection = database.collection::<Document>(&aggregate.collection);
+    aggregate.ensure_reads()?;
     let stages = to_driver_stages(&aggregate.pipeline)?;
-    if let Some(name) = stages
-        .iter()
-        .flat_map(Document::keys)
-        .find(|name| is_write_stage(name))
-    {
-        let message = format!("the stage `{name}` writes: an aggregation can only read");
-        return Err(
-            Error::new(ErrorKind::Unsupported, message).with_collection(aggregate.collection)
-        );
-    }
     let variables = match aggregate.variables.is_empty() {
         true => None,
         false => Some(to_driver_document(&aggregate.variables)?),
@@ -57,8 +48,4 @@ pub(super) fn to_driver_stages(stages: &[RawDocumentBuf]) -> Result<Vec<Document
         .iter()
         .map(|stage| to_driver_document(stage))
         .collect()
-}
-
-fn is_write_stage(stage: &str) -> bool {
-    matches!(stage, "$merge" | "$out")
 }
