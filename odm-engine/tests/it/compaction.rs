@@ -311,7 +311,7 @@ fn an_open_file_is_compacted_under_its_readers() {
     fs::copy(&path, &crashed).unwrap();
     let again = database.compact().unwrap();
     assert!(
-        again.bytes_before <= report.bytes_after + (1 << 20),
+        again.bytes_after <= report.bytes_after + (1 << 20),
         "{again:?}"
     );
     database.close();
