@@ -2,7 +2,7 @@
 //!
 //! | item | use |
 //! |---|---|
-//! | [`Error`](crate::Error), [`Problem`](crate::Problem) | results of handlers: problem details as in RFC 9457 |
+//! | [`Error`], [`Problem`](crate::Problem) | results of handlers: problem details as in RFC 9457 |
 //! | [`problem_details`] | a layer: every other error answer, such as a rejected body, becomes problem details too |
 //! | [`ETag`], [`IfMatch`] | the `version` of a document in the headers of an answer and of a request |
 //! | [`Feed`], [`LastEventId`] | a change stream as server-sent events, and the position after a lost connection |
