@@ -194,7 +194,7 @@ impl<S: Schema> Database<S> {
     /// # let path = std::env::temp_dir().join(format!("odm-compact-{}.odm", std::process::id()));
     /// let db = Db::open(format!("odm:{}", path.display())).await?;
     /// db.insert_many((0..2_000).map(|id| Part { id })).await?;
-    /// db.find::<Part>().filter(|p| p.id().gte(10)).delete().await?;
+    /// db.delete_many::<Part>(|p| p.id().gte(10)).await?;
     ///
     /// let report = db.compact().await?;
     /// assert!(report.bytes_after <= report.bytes_before);
