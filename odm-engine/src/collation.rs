@@ -87,8 +87,8 @@ impl Collation {
     /// which compares byte by byte.
     ///
     /// # Errors
-    /// Specifications that MongoDB refuses, with MongoDB's error codes. "Not supported" for languages and variants whose rules
-    /// the engine lacks, and for `backwards` where it differs from the locale's default. Without the feature `collation`, every
+    /// Specifications that MongoDB refuses, with MongoDB's error codes. "Not supported" for languages and variants without rules in
+    /// the engine, and for `backwards` where it differs from the locale's default. Without the feature `collation`, every
     /// collation is "not supported".
     pub fn from_document(specification: &RawDocument) -> Result<Option<Collation>> {
         let fields = CollationFields::parse(specification)?;

@@ -35,6 +35,8 @@ pub(crate) struct WriteOverlay {
     catalog: Catalog,
     next_collection: Arc<AtomicU32>,
     written: BTreeSet<String>,
+    /// The prefixes of the documents of collections that lose keys.
+    emptied: Vec<Vec<u8>>,
     /// `None` if the change log is off.
     events: Option<Vec<ChangeEvent>>,
     /// The memory of the events, in bytes.
@@ -62,6 +64,9 @@ pub(crate) struct OverlayOutcome {
     pub(crate) changes: Changes,
     /// The collections whose definitions the changes rely on.
     pub(crate) written: BTreeSet<String>,
+    /// The prefixes of the documents of collections that the changes empty, or remove an index of. A concurrent write of such a document
+    /// would leave keys that belong to nothing.
+    pub(crate) emptied: Vec<Vec<u8>>,
     /// The events in order, if the change log is on.
     pub(crate) events: Vec<ChangeEvent>,
     /// The memory of the events, in bytes.
@@ -80,6 +85,7 @@ impl WriteOverlay {
             catalog,
             next_collection,
             written: BTreeSet::new(),
+            emptied: Vec::new(),
             events: is_logged.then(Vec::new),
             event_bytes: 0,
             max_bytes: MAX_WRITE_BYTES,
@@ -114,6 +120,7 @@ impl WriteOverlay {
         OverlayOutcome {
             changes: self.view.changes().clone(),
             written: self.written,
+            emptied: self.emptied,
             events: self.events.unwrap_or_default(),
             event_bytes: self.event_bytes,
         }
@@ -341,10 +348,11 @@ impl WriteOverlay {
     /// # Errors
     /// I/O, damaged.
     pub(crate) fn drop_index(&mut self, collection: &Collection, state: &IndexState) -> Result<()> {
-        self.mark_for_removal(vec![
+        let prefixes = [
             state.prefix.clone(),
             key::multikey_prefix(collection.id, state.id),
-        ])?;
+        ];
+        self.mark_for_removal(collection, &prefixes)?;
         self.put_definition(&Arc::new(collection.without_index(state.id)));
         Ok(())
     }
@@ -354,7 +362,7 @@ impl WriteOverlay {
     /// # Errors
     /// I/O, damaged.
     pub(crate) fn drop_collection(&mut self, collection: &Collection) -> Result<()> {
-        self.mark_for_removal(key::collection_prefixes(collection.id).into())?;
+        self.mark_for_removal(collection, &key::collection_prefixes(collection.id))?;
         self.view.remove(key::for_catalog(&collection.name));
         self.catalog.remove(&collection.name);
         self.mark_written(collection);
@@ -382,15 +390,16 @@ impl WriteOverlay {
         Ok(collection)
     }
 
-    /// Removes the keys with these prefixes if they are few, and otherwise marks them for removal after this write.
-    fn mark_for_removal(&mut self, prefixes: Vec<Vec<u8>>) -> Result<()> {
+    /// Removes the keys of a collection with these prefixes if they are few, and otherwise marks them for removal after this write.
+    fn mark_for_removal(&mut self, collection: &Collection, prefixes: &[Vec<u8>]) -> Result<()> {
+        self.emptied.push(key::record_prefix(collection.id));
         let mut keys = Vec::new();
-        for prefix in &prefixes {
+        for prefix in prefixes {
             let range = KeyRange::with_prefix(prefix);
             for entry in self.view.range(range, Direction::Ascending) {
                 keys.push(entry?.0.to_vec());
                 if keys.len() > MAX_REMOVED_AT_ONCE {
-                    self.put_removal_marks(&prefixes);
+                    self.put_removal_marks(prefixes);
                     return Ok(());
                 }
             }

@@ -469,6 +469,8 @@ impl Session {
         let outcome = OverlayOutcome {
             changes: open.view.changes().clone(),
             written: open.written,
+            // A transaction drops nothing.
+            emptied: Vec::new(),
             events: open.events,
             event_bytes: open.event_bytes,
         };

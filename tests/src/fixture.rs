@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use odm::backend::{self, Backend};
+use odm::{
+    backend::{self, Backend, operation::FindOperation, read_to_end},
+    bson::{Document, RawDocumentBuf, rawdoc},
+};
 
 #[cfg(feature = "mongodb")]
 use crate::mongod::{self, Server};
@@ -46,6 +49,24 @@ impl Fixture {
     #[must_use]
     pub fn backend(&self) -> Arc<dyn Backend> {
         Arc::clone(&self.backend)
+    }
+
+    /// Returns the stored documents of a collection in the order of their `_id`.
+    pub async fn documents(&self, collection: &'static str) -> Vec<Document> {
+        let find = FindOperation {
+            collection: collection.into(),
+            filter: RawDocumentBuf::new(),
+            projection: None,
+            sort: Some(rawdoc! { "_id": 1 }),
+            limit: None,
+            options: Default::default(),
+        };
+        let cursor = self.backend.find(find).await.expect("a cursor");
+        let found = read_to_end(cursor).await.expect("the documents");
+        let documents = found.iter().map(|raw| Document::try_from(&**raw));
+        documents
+            .collect::<Result<_, _>>()
+            .expect("valid documents")
     }
 
     /// Returns the URL of the database.

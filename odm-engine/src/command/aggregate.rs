@@ -8,7 +8,8 @@ use super::{ReadState, parse_hint, variables};
 use crate::catalog::Catalog;
 use crate::collation::Collation;
 use crate::cursor::Cursor;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::expression::Environment;
 use crate::overlay::WriteOverlay;
 use crate::pipeline::output::{self, PipelineOutput};
 use crate::pipeline::{CollectionSource, DocumentIterator, Pipeline};
@@ -46,7 +47,9 @@ pub(crate) fn run_aggregate(
     name: &str,
     aggregate: &Aggregate,
 ) -> Result<Cursor> {
-    let (documents, _) = run_pipeline(reading, name, aggregate)?;
+    let environment =
+        variables::parse_environment(&aggregate.variables, aggregate.collation.as_ref())?;
+    let (documents, _) = run_pipeline(reading, name, aggregate, &environment)?;
     Ok(Cursor::new(documents))
 }
 
@@ -56,14 +59,17 @@ pub(crate) fn run_output(
     name: &str,
     aggregate: &Aggregate,
 ) -> Result<()> {
+    let environment =
+        variables::parse_environment(&aggregate.variables, aggregate.collation.as_ref())?;
     // The documents come from the state before the write, even if the pipeline reads the collection that it writes.
-    let (documents, output) = run_pipeline(ReadState::of_overlay(overlay), name, aggregate)?;
+    let reading = ReadState::of_overlay(overlay);
+    let (documents, output) = run_pipeline(reading, name, aggregate, &environment)?;
     match output {
         Some(PipelineOutput::Out(out)) => replace_content(overlay, &out.collection, documents),
         Some(PipelineOutput::Merge(merge)) => {
-            merge_documents(overlay, &merge, aggregate, documents)
+            merge_documents(overlay, &merge, &environment, documents)
         }
-        None => Ok(()),
+        None => Err(Error::bad_value("the pipeline writes nothing")),
     }
 }
 
@@ -71,11 +77,10 @@ fn run_pipeline(
     reading: ReadState<'_>,
     name: &str,
     aggregate: &Aggregate,
+    environment: &Arc<Environment>,
 ) -> Result<(DocumentIterator, Option<PipelineOutput>)> {
-    let environment =
-        variables::parse_environment(&aggregate.variables, aggregate.collation.as_ref())?;
     let stages = aggregate.pipeline.iter().map(|stage| &**stage);
-    let mut pipeline = Pipeline::parse(stages, &environment)?;
+    let mut pipeline = Pipeline::parse(stages, environment)?;
     let output = pipeline.take_output();
     let state = PipelineState {
         view: reading.view.clone(),

@@ -1,9 +1,9 @@
 //! The documents of a pipeline that ends with `$out` or `$merge`.
 
-use bson::oid::ObjectId;
-use bson::{RawDocument, RawDocumentBuf};
+use std::sync::Arc;
 
-use super::aggregate::Aggregate;
+use bson::RawDocument;
+
 use super::count::{self, Count};
 use super::update::{self, Update};
 use super::{ReadState, insert};
@@ -11,13 +11,13 @@ use crate::catalog::{Collection, check_name};
 use crate::collation::Collation;
 use crate::document;
 use crate::error::{Error, Result, code};
+use crate::expression::Environment;
 use crate::index::ID_INDEX;
 use crate::interrupt;
 use crate::overlay::WriteOverlay;
 use crate::path::Path;
 use crate::pipeline::DocumentIterator;
 use crate::pipeline::merge::{Merge, WhenMatched, WhenNotMatched};
-use crate::value;
 
 /// Replaces the content of a collection. The collection keeps its indexes.
 pub(super) fn replace_content(
@@ -34,23 +34,24 @@ pub(super) fn replace_content(
     Ok(())
 }
 
-/// Writes each document into a collection that may have a matching document. `aggregate` is the command.
+/// Writes each document into a collection that may have a matching document. `environment` is the environment of the command.
 pub(super) fn merge_documents(
     overlay: &mut WriteOverlay,
     merge: &Merge,
-    aggregate: &Aggregate,
+    environment: &Arc<Environment>,
     documents: DocumentIterator,
 ) -> Result<()> {
     check_name(&merge.collection)?;
-    ensure_unique(overlay, merge, aggregate.collation.as_ref())?;
+    ensure_unique(overlay, merge, environment.order().collation())?;
     let has_id = merge.on.iter().any(|path| path.as_str() == "_id");
     for new in documents {
         interrupt::check()?;
         let mut new = new?;
-        if has_id && value::get(&new, "_id").is_none() {
-            new = with_new_id(&new);
+        if has_id {
+            // Generates a missing `_id`.
+            new = document::prepare_for_storage(&new)?.into_owned();
         }
-        merge_document(overlay, merge, aggregate, &new)?;
+        merge_document(overlay, merge, environment, &new)?;
     }
     Ok(())
 }
@@ -58,20 +59,22 @@ pub(super) fn merge_documents(
 fn merge_document(
     overlay: &mut WriteOverlay,
     merge: &Merge,
-    aggregate: &Aggregate,
+    environment: &Arc<Environment>,
     new: &RawDocument,
 ) -> Result<()> {
     let filter = merge.matching_filter(new)?;
-    let is_matched = match merge.update_stages(new) {
+    // As on MongoDB, documents match byte by byte: the collation is for the expressions of the pipelines.
+    let is_matched = match merge.update_stages() {
         Some(stages) => {
             let command = Update {
                 filter,
                 pipeline: Some(stages),
-                variables: merge.update_variables(new, &aggregate.variables)?,
-                collation: aggregate.collation.clone(),
                 ..Update::default()
             };
-            update::run_update(overlay, &merge.collection, &command)?.matched > 0
+            let environment = Arc::new(merge.update_environment(new, environment)?);
+            let of_filter = Arc::default();
+            let name = &merge.collection;
+            update::run_update_in(overlay, name, &command, &environment, &of_filter)?.matched > 0
         }
         // The insert reports the duplicate key.
         None if matches!(merge.when_matched, WhenMatched::Fail) => false,
@@ -79,7 +82,6 @@ fn merge_document(
             let count = Count {
                 filter,
                 limit: Some(1),
-                collation: aggregate.collation.clone(),
                 ..Count::default()
             };
             count::run_count(ReadState::of_overlay(overlay), &merge.collection, &count)? > 0
@@ -108,16 +110,20 @@ fn merge_document(
 /// Makes sure that at most one document can match.
 ///
 /// # Errors
-/// No unique index has exactly the fields of `on`.
+/// No unique index has exactly the fields of `on` and the collation of the command.
 fn ensure_unique(
     overlay: &WriteOverlay,
     merge: &Merge,
     collation: Option<&Collation>,
 ) -> Result<()> {
-    let collection = overlay.collection(&merge.collection);
     let is_id = matches!(merge.on.as_slice(), [path] if path.as_str() == "_id");
-    let is_unique = is_id
-        || collection.is_some_and(|collection| has_unique_index(&collection, &merge.on, collation));
+    let collection = overlay.collection(&merge.collection);
+    let is_unique = match is_id {
+        true => merge.has_default_on || collation.is_none(),
+        false => {
+            collection.is_some_and(|collection| has_unique_index(&collection, &merge.on, collation))
+        }
+    };
     if is_unique {
         return Ok(());
     }
@@ -145,12 +151,4 @@ fn has_unique_index(collection: &Collection, on: &[Path], collation: Option<&Col
                 .iter()
                 .all(|path| index.keys.iter().any(|(key, _)| key == path.as_str()))
     })
-}
-
-fn with_new_id(document: &RawDocument) -> RawDocumentBuf {
-    let mut with_id = bson::rawdoc! { "_id": ObjectId::new() };
-    for (name, value) in value::fields(document) {
-        document::append_field(&mut with_id, name, value);
-    }
-    with_id
 }

@@ -208,8 +208,8 @@ impl ConflictTable {
         is_free.then_some(()).ok_or_else(Error::write_conflict)
     }
 
-    /// Checks at the commit that all keys of a transaction are unchanged, as well as the definitions of its collections and the
-    /// settings of the change log.
+    /// Checks at the commit that all keys of a transaction are unchanged, as well as the definitions of its collections, the documents of
+    /// the collections that it empties, and the settings of the change log.
     pub(super) fn check_outcome(&self, id: TransactionId, outcome: &OverlayOutcome) -> Result<()> {
         let Some(open) = self.open.get(&id) else {
             return Err(Error::write_conflict());
@@ -219,6 +219,10 @@ impl ConflictTable {
         let conflicts = definitions
             .any(|key| self.is_key_changed_since(open.last_seen_write, &key))
             || self.is_changed_since_begin(id, &outcome.changes)
+            || outcome
+                .emptied
+                .iter()
+                .any(|documents| !self.changed_since_begin(id, documents).is_empty())
             || self.is_outcome_claimed_by_large(id, outcome);
         match conflicts {
             true => Err(Error::write_conflict()),

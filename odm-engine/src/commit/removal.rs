@@ -49,14 +49,12 @@ impl Committer {
         if marked.is_empty() {
             return Ok(());
         }
-        let mut marks = Changes::new();
         for prefix in &marked {
             while let Some(part) = self.next_part(prefix)? {
-                self.commit_removal(&Changes::new(), Some(&part))?;
+                self.commit_removal(std::slice::from_ref(prefix), Some(&part))?;
             }
-            marks.insert(key::for_removal(prefix).into(), None);
         }
-        self.commit_removal(&marks, None)
+        self.commit_removal(&marked, None)
     }
 
     /// Returns the range of the next keys with a prefix; `None` if no keys are left.
@@ -72,12 +70,33 @@ impl Committer {
         Ok(Some(KeyRange { end, ..range }))
     }
 
-    fn commit_removal(&self, changes: &Changes, range: Option<&KeyRange>) -> Result<()> {
+    /// Removes a part of the keys with marked prefixes, or the marks. Another thread may have removed the marks meanwhile, and a build of
+    /// an index may use the same prefixes again: then the keys stay.
+    fn commit_removal(&self, prefixes: &[Vec<u8>], part: Option<&KeyRange>) -> Result<()> {
+        // A build writes entries only in its turn.
         let _turn = self.take_large_turn();
+        let mut marks = Changes::new();
+        {
+            let building = self.builds.lock_prefixes();
+            let view = &self.state().view;
+            for prefix in prefixes.iter().filter(|prefix| !building.contains(prefix)) {
+                let mark = key::for_removal(prefix);
+                if view.get(&mark)?.is_some() {
+                    marks.insert(mark.into(), None);
+                }
+            }
+        }
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let changes = match part {
+            Some(_) => Changes::new(),
+            None => marks,
+        };
         let commit = LargeCommit {
-            bulk: Some(&|writer| range.map_or(Ok(()), |range| writer.remove_range(range))),
+            bulk: Some(&|writer| part.map_or(Ok(()), |part| writer.remove_range(part))),
             space: SpaceUse::Frees,
-            ..LargeCommit::of(changes)
+            ..LargeCommit::of(&changes)
         };
         self.commit_large(&commit, None)
     }

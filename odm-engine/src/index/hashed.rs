@@ -13,7 +13,7 @@ use bson::{RawBsonRef, RawDocument};
 use super::{Index, IndexState};
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::key::value::encode_collated;
+use crate::key::value::encode_indexed;
 use crate::path::Path;
 use crate::value;
 
@@ -59,10 +59,10 @@ pub(super) fn only_key(state: &IndexState, document: &RawDocument) -> Result<Opt
         let value = value.unwrap_or(RawBsonRef::Null);
         if state.index.is_hashed(name) {
             let mut encoded = Vec::new();
-            encode_collated(value, Direction::Ascending, collator, &mut encoded)?;
+            encode_indexed(value, Direction::Ascending, collator, &mut encoded)?;
             key.extend_from_slice(&hash_encoding(&encoded));
         } else {
-            encode_collated(value, *direction, collator, &mut key)?;
+            encode_indexed(value, *direction, collator, &mut key)?;
         }
     }
     Ok((has_value || !state.index.sparse).then_some(key))

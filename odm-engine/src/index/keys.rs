@@ -12,7 +12,7 @@ use crate::collation::Collation;
 use crate::document::append_field;
 use crate::error::{DuplicateKey, Error, Result, code};
 use crate::filter::Filter;
-use crate::key::value::encode_collated;
+use crate::key::value::encode_indexed;
 use crate::path::{KeyError, Path, key_tuples};
 use crate::value;
 
@@ -199,7 +199,7 @@ fn encode_key<'d>(
     let mut key = Vec::with_capacity(state.index.keys.len() * 16);
     let collator = state.collator.as_ref();
     for ((_, direction), value) in state.index.keys.iter().zip(values) {
-        encode_collated(value, *direction, collator, &mut key)?;
+        encode_indexed(value, *direction, collator, &mut key)?;
     }
     Ok(key)
 }

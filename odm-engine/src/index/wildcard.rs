@@ -21,7 +21,7 @@ use super::keys::KeyCollector;
 use crate::collation::Collator;
 use crate::direction::Direction;
 use crate::error::{Error, Result, code};
-use crate::key::value::{encode_collated, encode_value};
+use crate::key::value::{encode_indexed, encode_value};
 use crate::value;
 
 pub(crate) use coverage::Coverage;
@@ -180,7 +180,7 @@ impl KeyWalk<'_, '_> {
         }
         let mut key = Vec::with_capacity(self.path.len() + 16);
         encode_path(&self.path, &mut key)?;
-        encode_collated(value, Direction::Ascending, self.collator, &mut key)?;
+        encode_indexed(value, Direction::Ascending, self.collator, &mut key)?;
         self.keys.add_key(key)?;
         Ok(true)
     }

@@ -56,10 +56,42 @@ pub(crate) fn encode_value(
     encode_collated(value, direction, None, out)
 }
 
-/// Appends the encoding of `value`. With a collator, strings are encoded as their collation keys.
+/// Appends the encoding of `value` in an index. With a collator, strings are encoded as their collation keys.
 ///
 /// # Errors
-/// The errors of [`encode_value`], and a symbol with a collator: a symbol has no collation key.
+/// The errors of [`encode_value`], and a symbol with a collator: as on MongoDB, such an index has no symbols.
+pub(crate) fn encode_indexed(
+    value: RawBsonRef<'_>,
+    direction: Direction,
+    collator: Option<&Collator>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    if collator.is_some() && has_symbol(value) {
+        let message = "a symbol cannot be in an index with a collation; store a string";
+        return Err(Error::with_server_code(
+            code::CANNOT_BUILD_INDEX_KEYS,
+            message,
+        ));
+    }
+    encode_collated(value, direction, collator, out)
+}
+
+/// Whether the value is a symbol, or contains a symbol.
+fn has_symbol(value: RawBsonRef<'_>) -> bool {
+    match value {
+        RawBsonRef::Symbol(_) => true,
+        RawBsonRef::Document(document) => {
+            value::fields(document).any(|(_, value)| has_symbol(value))
+        }
+        RawBsonRef::Array(array) => value::items(array).any(has_symbol),
+        _ => false,
+    }
+}
+
+/// Appends the encoding of `value`. With a collator, strings and symbols are encoded as the collation keys of their texts.
+///
+/// # Errors
+/// The errors of [`encode_value`].
 pub(crate) fn encode_collated(
     value: RawBsonRef<'_>,
     direction: Direction,
@@ -110,17 +142,10 @@ fn encode_ascending(
         return Ok(());
     }
     match (value, collator) {
-        (RawBsonRef::String(text), Some(collator)) => {
+        (RawBsonRef::String(text) | RawBsonRef::Symbol(text), Some(collator)) => {
             out.push(type_tag(value) + COLLATED_TAG_OFFSET);
             encode_bytes(&collator.key(text), out);
             return Ok(());
-        }
-        (RawBsonRef::Symbol(_), Some(_)) => {
-            let message = "a symbol has no collation key; store a string";
-            return Err(Error::with_server_code(
-                code::CANNOT_BUILD_INDEX_KEYS,
-                message,
-            ));
         }
         _ => {}
     }

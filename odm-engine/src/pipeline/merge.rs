@@ -11,7 +11,7 @@ use super::stages::StageCall;
 use super::{lookup, nested, stages};
 use crate::document::append_field;
 use crate::error::code;
-use crate::expression::{Computation, check_bindable};
+use crate::expression::{Computation, Environment, check_bindable};
 use crate::path::Path;
 use crate::{Error, Result, value};
 
@@ -22,13 +22,15 @@ const NEW_VARIABLE: &str = "new";
 #[derive(Debug)]
 pub(crate) struct Merge {
     pub(crate) collection: String,
-    /// The fields by which documents match. `_id` by default.
+    /// The fields by which documents match.
     pub(crate) on: Vec<Path>,
+    /// Whether documents match by `_id` because the stage names no fields.
+    pub(crate) has_default_on: bool,
     pub(crate) when_matched: WhenMatched,
     pub(crate) when_not_matched: WhenNotMatched,
 }
 
-/// What happens to a document that matches.
+/// The treatment of a document that matches.
 #[derive(Debug)]
 pub(crate) enum WhenMatched {
     Replace,
@@ -43,7 +45,7 @@ pub(crate) enum WhenMatched {
     },
 }
 
-/// What happens to a new document without a match.
+/// The treatment of a new document without a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenNotMatched {
     Insert,
@@ -91,6 +93,7 @@ pub(super) fn parse_merge(call: &StageCall<'_>) -> Result<PipelineOutput> {
     }
     Ok(PipelineOutput::Merge(Merge {
         collection: collection.to_owned(),
+        has_default_on: arguments.on.is_none(),
         on: parse_on(arguments.on.unwrap_or_else(|| vec!["_id"]))?,
         when_matched,
         when_not_matched,
@@ -291,13 +294,12 @@ impl Merge {
         Ok(filter)
     }
 
-    /// Returns the stages that update the document that matches `document`; `None` if a matching document stays.
-    pub(crate) fn update_stages(&self, document: &RawDocument) -> Option<Vec<RawDocumentBuf>> {
-        let literal = || rawdoc! { "$literal": document.to_owned() };
+    /// Returns the stages that update a matching document; `None` if the document stays. The stages read the new document as `$$new`.
+    pub(crate) fn update_stages(&self) -> Option<Vec<RawDocumentBuf>> {
         match &self.when_matched {
-            WhenMatched::Replace => Some(vec![rawdoc! { "$replaceWith": literal() }]),
+            WhenMatched::Replace => Some(vec![rawdoc! { "$replaceWith": "$$new" }]),
             WhenMatched::Merge => {
-                let merged = rawdoc! { "$mergeObjects": ["$$ROOT", literal()] };
+                let merged = rawdoc! { "$mergeObjects": ["$$ROOT", "$$new"] };
                 Some(vec![rawdoc! { "$replaceWith": merged }])
             }
             WhenMatched::Pipeline { stages, .. } => Some(stages.clone()),
@@ -305,27 +307,24 @@ impl Merge {
         }
     }
 
-    /// Returns the variables of the update: the variables of the command, of `let`, and `new`.
+    /// Returns the environment of the update: with the time and the variables of the command, the variables of `let`, and `$$new`.
     ///
     /// # Errors
     /// An expression of `let` fails.
-    pub(crate) fn update_variables(
+    pub(crate) fn update_environment(
         &self,
         document: &RawDocument,
-        of_command: &RawDocument,
-    ) -> Result<RawDocumentBuf> {
-        let WhenMatched::Pipeline { variables, .. } = &self.when_matched else {
-            return Ok(RawDocumentBuf::new());
-        };
-        let mut values = of_command.to_owned();
-        for (name, computation) in variables {
-            match computation.evaluate(document)?.into_bson() {
-                Some(value) => append_field(&mut values, name, rawdoc! { "$literal": value }),
-                None => append_field(&mut values, name, "$$REMOVE"),
+        of_command: &Environment,
+    ) -> Result<Environment> {
+        let mut environment = of_command.clone();
+        if let WhenMatched::Pipeline { variables, .. } = &self.when_matched {
+            for (name, computation) in variables {
+                let value = computation.evaluate(document)?.into_bson();
+                environment.set_variable(name, value);
             }
         }
-        let new = rawdoc! { "$literal": document.to_owned() };
-        append_field(&mut values, NEW_VARIABLE, new);
-        Ok(values)
+        let new = RawBson::Document(document.to_owned());
+        environment.set_variable(NEW_VARIABLE, Some(new));
+        Ok(environment)
     }
 }

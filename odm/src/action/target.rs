@@ -297,7 +297,9 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
                 Some(Bson::Document(value)) => {
                     let scope = T::MODEL.scope.map(|scope| scope.stored);
                     let mut names = value.keys().map(String::as_str);
-                    !names.all(|name| unique_key.has_field(name) || Some(name) == scope)
+                    !names.all(|name| {
+                        unique_key.has_field(text_of_caseless(name)) || Some(name) == scope
+                    })
                 }
                 _ => true,
             },

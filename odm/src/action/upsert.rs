@@ -299,7 +299,10 @@ async fn try_upsert<T: Document, K: AtMostOneTarget>(
     if update.changes_inside_variant() {
         return Err(inside_variant_error::<T>());
     }
-    if unique_key.is_empty() {
+    let has_id = unique_key
+        .iter()
+        .any(|path| path.dotted().is_ok_and(|name| name == "_id"));
+    if unique_key.is_empty() || has_id {
         ensure_id_is_known::<T>()?;
     }
     let (mut documents, _) = resolve_drafts(&update.access, vec![document]).await?;

@@ -94,8 +94,10 @@ fn parse_tag(value: &HeaderValue) -> Option<IfMatch> {
     if text == "*" {
         return Some(IfMatch(None));
     }
-    let version = text.strip_prefix('"')?.strip_suffix('"')?;
-    Some(IfMatch(Some(version.parse().ok()?)))
+    let text = text.strip_prefix('"')?.strip_suffix('"')?;
+    let version: i64 = text.parse().ok()?;
+    // A tag is compared as a text: `+7` and `007` are other tags than `7`.
+    (version.to_string() == text).then_some(IfMatch(Some(version)))
 }
 
 fn invalid_tag() -> Problem {
@@ -127,7 +129,16 @@ mod tests {
         assert_eq!(if_match(&[]).await, Ok(None));
         assert_eq!(if_match(&["*"]).await, Ok(None));
         assert_eq!(if_match(&["\"7\""]).await, Ok(Some(7)));
-        for invalid in ["7", "\"seven\"", "W/\"7\"", "\"7\", \"8\"", "\"\"", "\"7"] {
+        for invalid in [
+            "7",
+            "\"seven\"",
+            "W/\"7\"",
+            "\"7\", \"8\"",
+            "\"\"",
+            "\"7",
+            "\"+7\"",
+            "\"007\"",
+        ] {
             assert_eq!(if_match(&[invalid]).await, Err(400), "{invalid}");
         }
         assert_eq!(if_match(&["\"7\"", "\"8\""]).await, Err(400));

@@ -38,7 +38,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// # struct Product { #[serde(rename = "_id")] id: i64, price: i64 }
 /// # #[derive(Schema)] #[schema(models(Product))] struct Shop;
 /// async fn prices(db: odm::Database<Shop>, LastEventId(last): LastEventId) -> odm::Result<Feed> {
-///     let changes = db.watch::<Product>().after(last).await?;
+///     let changes = db.watch::<Product>().with_documents().after(last).await?;
 ///     Ok(Feed::new(changes, |event| match event {
 ///         Event::Inserted(product) => Some(("inserted", product)),
 ///         Event::Updated { document, .. } => Some(("updated", document?)),
@@ -68,26 +68,18 @@ impl Feed {
     ///
     /// The function returns the name of the event and the data, which the feed sends as JSON, or `None` for a change without an
     /// event. A name has a single line. Data without a JSON form is logged and left out.
-    pub fn new<T, D>(
+    pub fn new<T: Document, D: Serialize>(
         changes: ChangeStream<T>,
         to_event: impl FnMut(Event<T>) -> Option<(&'static str, D)> + Send + 'static,
-    ) -> Self
-    where
-        T: Document,
-        D: Serialize,
-    {
+    ) -> Self {
         Self::with_keep_alive(KEEP_ALIVE, changes, to_event)
     }
 
-    fn with_keep_alive<T, D>(
+    fn with_keep_alive<T: Document, D: Serialize>(
         keep_alive: Duration,
         changes: ChangeStream<T>,
         to_event: impl FnMut(Event<T>) -> Option<(&'static str, D)> + Send + 'static,
-    ) -> Self
-    where
-        T: Document,
-        D: Serialize,
-    {
+    ) -> Self {
         let start = block(&changes.token(), "");
         let blocks = stream::unfold(
             (changes, to_event),

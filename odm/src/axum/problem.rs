@@ -55,12 +55,13 @@ pub async fn problem_details(response: Response) -> Response {
     Response::from_parts(parts, body)
 }
 
-/// Returns whether the body is plain text, or has no media type.
+/// Returns whether the body is plain text that is not compressed, or has no media type.
 fn is_text(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_none_or(|media_type| {
-        let media_type = media_type.as_bytes();
-        media_type.to_ascii_lowercase().starts_with(b"text/plain")
-    })
+    !headers.contains_key(header::CONTENT_ENCODING)
+        && headers.get(header::CONTENT_TYPE).is_none_or(|media_type| {
+            let media_type = media_type.as_bytes();
+            media_type.to_ascii_lowercase().starts_with(b"text/plain")
+        })
 }
 
 /// Returns the text of a body, or `None` for an empty body, a body that cannot be read, and a body that is too long for a title.

@@ -18,15 +18,16 @@ pub(crate) fn id_sequence_id(collection: &str, prefix: &str) -> Result<RawDocume
     to_raw_document(&doc! { "collection": collection, "prefix": prefix })
 }
 
-/// Returns the `_id` of the counter of a numbered field. `key` is the value that selects the sequence.
+/// Returns the `_id` of the counter of a numbered field. `per` is the stored field that selects the sequence, and its value. With the
+/// name of the field, a model with another `per` does not continue the counters of the earlier field.
 pub(crate) fn field_sequence_id(
     collection: &str,
     field: &str,
-    key: Option<RawBsonRef<'_>>,
+    per: Option<(&str, RawBsonRef<'_>)>,
 ) -> Result<RawDocumentBuf> {
     let mut id = to_raw_document(&doc! { "collection": collection, "field": field })?;
-    if let Some(key) = key {
-        append_field(&mut id, "per", key)?;
+    if let Some((name, value)) = per {
+        append_field(&mut id, "per", single_field_document(name, value)?)?;
     }
     Ok(id)
 }

@@ -262,10 +262,10 @@ impl CoveringCopies {
             let value = match copy {
                 None => id,
                 Some(copy) => match holder.get(copy.stored).ok()? {
-                    // The copy of a missing field is null. A query for the target would return no value.
-                    Some(RawBsonRef::Null) => continue,
+                    Some(RawBsonRef::Null) | None if (copy.omits_none)() => continue,
+                    // The target may store null or lack the field, and a projection may tell the difference.
+                    Some(RawBsonRef::Null) => return None,
                     Some(value) => value,
-                    None if (copy.omits_none)() => continue,
                     // The document is older than the declaration of the copy.
                     None => return None,
                 },

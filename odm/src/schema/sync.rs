@@ -210,7 +210,7 @@ impl SyncIndexes {
         Err(with_report.with_source(error))
     }
 
-    /// Returns what to do if the index of sequence numbers fails: documents without a number have equal keys.
+    /// Returns what to do if the index of sequence numbers fails because documents without a number have equal keys.
     fn backfill_hint(&self, report: &IndexReport) -> Option<String> {
         let is_of_numbers = |model: &Model, failed: &FailedIndex| {
             let last = failed.index.keys.last().map(|(path, _)| path.as_str());
@@ -218,15 +218,19 @@ impl SyncIndexes {
             model.collection == failed.collection && numbers.any(|number| Some(number) == last)
         };
         let failed = report.failed.iter();
-        let mut duplicates = failed.filter(|failed| failed.error.is_duplicate_key());
+        let mut duplicates = failed.filter(|failed| lacks_last_value(&failed.error));
         let model = duplicates.find_map(|failed| {
             let mut models = self.models.iter();
             models.find(|model| is_of_numbers(model, failed))
         })?;
+        let name = model.name;
+        let upgrade = match model.schema_version {
+            1 => String::new(),
+            _ => format!("`db.upgrade::<{name}>()`, "),
+        };
         Some(format!(
-            "\ndocuments without a sequence number are duplicates of each other: run `db.repair().only::<{}>().apply()`, then \
-             `db.sync_indexes()` again",
-            model.name
+            "\ndocuments without a sequence number are duplicates of each other: run {upgrade}`db.repair().only::<{name}>().apply()`, \
+             then `db.sync_indexes()` again",
         ))
     }
 
@@ -736,8 +740,17 @@ pub(super) fn describe_index(index: &Index) -> String {
     text
 }
 
-/// Formats a document for a report.
-fn format_document(document: &RawDocument) -> String {
+/// Returns whether an error is about duplicate keys that end with null.
+fn lacks_last_value(error: &Error) -> bool {
+    let last = match error.value() {
+        Some(Bson::Document(key)) => key.values().last(),
+        value => value,
+    };
+    error.is_duplicate_key() && last == Some(&Bson::Null)
+}
+
+/// Formats a document for people.
+pub(crate) fn format_document(document: &RawDocument) -> String {
     match Document::try_from(document) {
         Ok(document) => document.to_string(),
         Err(_) => format!("{document:?}"),

@@ -114,7 +114,11 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     // An older version may lack a field of the `_id`. The upgrade may derive such a field from the `_id`.
     let id_parts = model.id_parts.iter().copied().chain(model.sequence_keys());
     let id_parts = id_parts.filter_map(|field| Some((field, document.get(field)?.clone())));
-    let id_parts: Vec<_> = id_parts.collect();
+    // An upgrade may assign missing numbers.
+    let numbers = model.sequences.iter().map(|sequence| sequence.stored);
+    let numbers = numbers.filter_map(|field| Some((field, document.get(field)?.clone())));
+    let numbers = numbers.filter(|(_, number)| *number != Bson::Null);
+    let id_parts: Vec<_> = id_parts.chain(numbers).collect();
     let arrays = spilled_arrays(model, &document);
     upgrade(from, &mut document).map_err(naming_document)?;
     compute_document(model, &mut document).map_err(naming_document)?;
@@ -122,14 +126,16 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
     let mut id_parts = id_parts.iter();
     if let Some((field, _)) = id_parts.find(|(field, value)| document.get(*field) != Some(value)) {
-        let message = match model.id_parts.contains(field) {
-            true => {
-                "the upgrade has changed a field that is part of the document's `_id`, which never changes: keep the field in the `upgrade` function"
+        let role = match model.id_parts.contains(field) {
+            true => "is part of the document's `_id`",
+            false if model.sequence_keys().any(|key| key == *field) => {
+                "selects the sequence of the document's number"
             }
-            false => {
-                "the upgrade has changed a field that selects the sequence of the document's number, which never changes: keep the field in the `upgrade` function"
-            }
+            false => "is a sequence number",
         };
+        let message = format!(
+            "the upgrade has changed a field that {role}, which never changes: keep the field in the `upgrade` function"
+        );
         let error = Error::new(ErrorKind::Invalid, message).with_path(*field);
         return Err(naming_document(error));
     }

@@ -65,12 +65,13 @@ impl Sequence {
         sequence: &SequenceField,
         key: Option<RawBsonRef<'_>>,
     ) -> Result<Self> {
+        let per = sequence.per.zip(key);
         let mut documents = RawDocumentBuf::new();
-        if let (Some(per), Some(key)) = (sequence.per, key) {
-            append_field(&mut documents, per, single_field_document("$eq", key)?)?;
+        if let Some((name, value)) = per {
+            append_field(&mut documents, name, single_field_document("$eq", value)?)?;
         }
         Ok(Self {
-            counter_id: field_sequence_id(model.collection, sequence.stored, key)?,
+            counter_id: field_sequence_id(model.collection, sequence.stored, per)?,
             field: sequence.stored,
             documents,
         })
@@ -112,9 +113,9 @@ fn store_number<T: Document>(document: &mut T, position: usize, number: i64) -> 
     }
 }
 
-/// The numbers of inserted documents, in order, each with the sequence at the time of assignment.
+/// The sequences of inserted documents at the time of the assignment, in order, each with the number.
 #[derive(Debug, Default)]
-pub(crate) struct SequenceNumbers(Vec<Vec<(Sequence, i64)>>);
+pub(crate) struct SequenceNumbers(Vec<(Vec<Sequence>, Vec<i64>)>);
 
 impl SequenceNumbers {
     /// Assigns numbers to documents, with one increment per sequence.
@@ -155,13 +156,13 @@ impl SequenceNumbers {
                 let position = positions.get(sequence.counter_id.as_bytes());
                 if let Some(number) = position.and_then(|position| next.get_mut(*position)) {
                     store_number(document, place, *number)?;
-                    assigned.push((sequence.clone(), *number));
+                    assigned.push(*number);
                     *number += 1;
                 }
             }
             numbers.push(assigned);
         }
-        Ok(Self(numbers))
+        Ok(Self(sequences.into_iter().zip(numbers).collect()))
     }
 
     /// Restores the assigned numbers of the document at `position`, after hooks ran. If a hook changed the id prefix or the field
@@ -172,10 +173,11 @@ impl SequenceNumbers {
         position: usize,
         document: &mut T,
     ) -> Result<()> {
-        let Some(assigned) = self.0.get(position) else {
+        let Some((sequences, numbers)) = self.0.get(position) else {
             return Ok(());
         };
         let current = Sequence::all_of(document)?;
+        let assigned = sequences.iter().zip(numbers);
         for (place, (current, (sequence, number))) in current.iter().zip(assigned).enumerate() {
             let number = match current == sequence {
                 true => *number,
@@ -226,8 +228,8 @@ async fn reserve_from_counter(
         }
         if attempt > MAX_COUNTER_ATTEMPTS {
             let message = format!(
-                "the counter {:?} in `{SEQUENCES}` was deleted repeatedly during the insert: keep the counter, and retry",
-                sequence.counter_id
+                "the counter {} in `{SEQUENCES}` was deleted repeatedly during the insert: keep the counter, and retry",
+                format_document(&sequence.counter_id)
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -307,7 +309,8 @@ fn prefix_range(prefix: &str) -> Result<RawDocumentBuf> {
 /// The error of a counter without a usable number.
 fn invalid_counter(counter: &RawDocument) -> Error {
     let message = format!(
-        "invalid counter in `{SEQUENCES}`: `{LAST_NUMBER}` must be an integer below the maximum of `i64`; repair the counter: {counter:?}"
+        "invalid counter in `{SEQUENCES}`: `{LAST_NUMBER}` must be an integer below the maximum of `i64`; repair the counter: {}",
+        format_document(counter)
     );
     Error::new(ErrorKind::Decode, message)
 }

@@ -113,12 +113,23 @@ pub(crate) fn unique_key_condition(
         };
         condition = condition.and(test);
     }
+    let is_in_key = |path: &str| names.contains(&path);
     Ok(UniqueKeyCondition {
         values: condition,
         covers_hidden_documents: names == ["_id"]
-            || unique
-                .iter()
-                .any(|index| index.keys.len() == names.len() && index.partial.is_none()),
+            || unique.iter().any(|index| {
+                index.keys.len() == names.len() && is_conditional_on(index, is_in_key)
+            }),
+    })
+}
+
+/// Returns whether the condition of a partial index concerns only fields that pass the test. An index of all documents passes.
+fn is_conditional_on(index: &Index, is_allowed: impl Fn(&str) -> bool) -> bool {
+    index.partial.as_deref().is_none_or(|partial| {
+        let mut conditions = partial.iter();
+        conditions.all(|condition| {
+            condition.is_ok_and(|(path, _)| is_allowed(text_of_caseless(path.as_str())))
+        })
     })
 }
 
@@ -131,17 +142,9 @@ fn is_unique_over(model: &Model, index: &Index, names: &[&str]) -> bool {
     let is_of_model = |path: &str| [scope, model.soft_delete, tag].contains(&Some(path));
     // An index with `ignore_case` has the caseless form of a text.
     let paths = || index.keys.iter().map(|(path, _)| text_of_caseless(path));
-    let partial = index.partial.as_deref();
     index.unique
         && index.hashed.is_none()
         && names.iter().all(|name| paths().any(|path| path == *name))
         && paths().all(|path| is_in_key(path) || Some(path) == scope)
-        && partial.is_none_or(|partial| {
-            let mut conditions = partial.iter();
-            conditions.all(|condition| {
-                condition.is_ok_and(|(path, _)| {
-                    is_in_key(text_of_caseless(path.as_str())) || is_of_model(path.as_str())
-                })
-            })
-        })
+        && is_conditional_on(index, |path| is_in_key(path) || is_of_model(path))
 }

@@ -6,9 +6,9 @@ use odm::{
     ErrorKind,
     backend::{
         Recorder,
-        operation::{FindOperation, InsertOperation, Operation},
+        operation::{InsertOperation, Operation},
     },
-    bson::{Bson, Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    bson::{Bson, RawDocumentBuf, doc, rawdoc},
     check::FindingKind,
     prelude::*,
 };
@@ -109,22 +109,6 @@ async fn all_times(db: &Db, id: i64) -> Vec<i64> {
     times(&all.await.unwrap())
 }
 
-async fn stored_documents(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
-    let find = FindOperation {
-        collection: collection.into(),
-        filter: rawdoc! {},
-        projection: None,
-        sort: Some(rawdoc! { "_id": 1 }),
-        limit: None,
-        options: Default::default(),
-    };
-    let found = fixture.backend().find_all(find).await.unwrap();
-    let found = found
-        .iter()
-        .map(|raw| BsonDocument::try_from(&**raw).unwrap());
-    found.collect()
-}
-
 /// The latest elements are resident, regardless of the order of the pushes.
 pub async fn the_latest_are_in_the_document(fixture: Fixture) {
     let db = open_with_indexes(&fixture).await;
@@ -198,7 +182,7 @@ pub async fn the_latest_are_in_the_document(fixture: Fixture) {
     assert_clean(&db).await;
 
     // The stored array may hold up to eight elements before a spill, and all are later than the spilled elements.
-    for document in stored_documents(&fixture, "hosts").await {
+    for document in fixture.documents("hosts").await {
         let resident = document.get_array("lines").unwrap();
         assert!((4..=8).contains(&resident.len()), "{document}");
     }

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use odm::{
     Database, Error, ErrorKind, Filter, Hooks, Session,
-    backend::{Recorder, operation, read_to_end},
+    backend::{Recorder, operation},
     bson::{Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
     document::AutoId,
     prelude::*,
@@ -220,21 +220,6 @@ fn tag(group: &str) -> NewTag {
     }
 }
 
-async fn stored_documents(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
-    let find = operation::FindOperation {
-        collection: collection.into(),
-        filter: RawDocumentBuf::new(),
-        projection: None,
-        sort: Some(rawdoc! { "_id": 1 }),
-        limit: None,
-        options: Default::default(),
-    };
-    let found = read_to_end(fixture.backend().find(find).await.unwrap())
-        .await
-        .unwrap();
-    found.iter().map(|raw| raw.try_into().unwrap()).collect()
-}
-
 fn expect_invalid<T: std::fmt::Debug>(result: odm::Result<T>) -> Error {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
@@ -254,7 +239,7 @@ pub async fn an_id_is_composed_of_fields(fixture: Fixture) {
     let entry = db.insert(entry).await.unwrap();
     assert_eq!(entry.id, "users/jane/account/-7");
     let expected = doc! { "_id": "users/jane/account", "user": "users/jane", "balance": 10_i64 };
-    assert_eq!(stored_documents(&fixture, "accounts").await, [expected]);
+    assert_eq!(fixture.documents("accounts").await, [expected]);
 
     // An id can be computed without a query, from any value that names a part.
     let id = Account::id_for(&jane).unwrap();
@@ -351,7 +336,8 @@ pub async fn different_parts_give_different_ids(fixture: Fixture) {
         assert_eq!(Account::parts_of(&account).unwrap().user, user.to_ref());
         assert_eq!(account.id.matches('/').count(), 2, "{}", account.id);
     }
-    let ids: BTreeSet<_> = stored_documents(&fixture, "users")
+    let ids: BTreeSet<_> = fixture
+        .documents("users")
         .await
         .into_iter()
         .map(|user| user.to_string())
@@ -449,8 +435,8 @@ pub async fn invalid_id_parts_are_rejected(fixture: Fixture) {
     ] {
         expect_invalid(Payment::parts_of(id));
     }
-    assert_eq!(stored_documents(&fixture, "users").await.len(), 1);
-    assert!(stored_documents(&fixture, "accounts").await.is_empty());
+    assert_eq!(fixture.documents("users").await.len(), 1);
+    assert!(fixture.documents("accounts").await.is_empty());
 }
 
 pub async fn a_part_never_changes(fixture: Fixture) {
@@ -459,8 +445,8 @@ pub async fn a_part_never_changes(fixture: Fixture) {
     let janes_account = account(&db, &jane).await;
     let paid = db.insert(payment(&jane)).await.unwrap();
     let before = (
-        stored_documents(&fixture, "accounts").await,
-        stored_documents(&fixture, "payments").await,
+        fixture.documents("accounts").await,
+        fixture.documents("payments").await,
     );
 
     let mut edited = db.edit::<Account>(&janes_account).await.unwrap();
@@ -480,8 +466,8 @@ pub async fn a_part_never_changes(fixture: Fixture) {
             .await,
     );
     let now = (
-        stored_documents(&fixture, "accounts").await,
-        stored_documents(&fixture, "payments").await,
+        fixture.documents("accounts").await,
+        fixture.documents("payments").await,
     );
     assert_eq!(now, before);
 
@@ -666,7 +652,7 @@ pub async fn a_hook_can_change_an_id_part(fixture: Fixture) {
         .unwrap();
     let ids: Vec<_> = several.iter().map(|tag| tag.id.as_str()).collect();
     assert_eq!(ids, ["red/2", "red/3", "blue/1"]);
-    let all = stored_documents(&fixture, "tags").await;
+    let all = fixture.documents("tags").await;
     let all: Vec<_> = all.iter().map(|tag| tag.get_str("_id").unwrap()).collect();
     assert_eq!(all, ["blue/1", "red/1", "red/2", "red/3"]);
     let bulk = db.bulk().add(db.insert(tag("RED"))).await.unwrap();
@@ -697,7 +683,7 @@ pub async fn an_upsert_uses_the_composed_id(fixture: Fixture) {
         .inc(|p| p.amount(), 1)
         .or_insert(payment(&jane));
     assert!(upsert.await.unwrap_err().is_unsupported());
-    assert!(stored_documents(&fixture, "payments").await.is_empty());
+    assert!(fixture.documents("payments").await.is_empty());
 }
 
 pub async fn children_are_found_by_id_prefix(fixture: Fixture) {

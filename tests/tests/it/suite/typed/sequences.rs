@@ -2,8 +2,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use odm::{
     Database, Error, ErrorKind, Hooks, Session, Transaction,
-    backend::{Fault, Faults, Recorder, operation, operation::Operation, read_to_end},
-    bson::{Document as BsonDocument, RawDocumentBuf, doc, rawdoc},
+    backend::{Fault, Faults, Recorder, operation, operation::Operation},
+    bson::{RawDocumentBuf, doc, rawdoc},
     check::{FindingKind, Remedy},
     prelude::*,
 };
@@ -167,21 +167,6 @@ fn is_increment(operation: &Operation) -> bool {
     matches!(operation, Operation::FindAndModify(change) if change.collection == "_odm.sequences")
 }
 
-async fn stored(fixture: &Fixture, collection: &'static str) -> Vec<BsonDocument> {
-    let find = operation::FindOperation {
-        collection: collection.into(),
-        filter: RawDocumentBuf::new(),
-        projection: None,
-        sort: Some(rawdoc! { "_id": 1 }),
-        limit: None,
-        options: Default::default(),
-    };
-    let found = read_to_end(fixture.backend().find(find).await.unwrap())
-        .await
-        .unwrap();
-    found.iter().map(|raw| raw.try_into().unwrap()).collect()
-}
-
 pub async fn a_number_counts_from_one_per_value(fixture: Fixture) {
     let (db, recorder) = open(&fixture).await;
     let first = db.insert(order(1, "a")).await.unwrap();
@@ -191,7 +176,7 @@ pub async fn a_number_counts_from_one_per_value(fixture: Fixture) {
     let third = db.insert(order(3, "a")).await.unwrap();
     assert_eq!((third.number, third.receipt), (2, 3));
     assert_eq!(db.get::<Order>(3).await.unwrap(), third);
-    let raw = &stored(&fixture, "orders").await[2];
+    let raw = &fixture.documents("orders").await[2];
     assert_eq!(raw.get_i64("n").unwrap(), 2);
 
     // A hundred documents take one block of each sequence, in the order of the documents.
@@ -223,7 +208,7 @@ pub async fn a_number_counts_from_one_per_value(fixture: Fixture) {
         "{explain:?}"
     );
     assert_eq!(query().first().await.unwrap().unwrap().number, 77);
-    let mut twice = stored(&fixture, "orders").await[0].clone();
+    let mut twice = fixture.documents("orders").await[0].clone();
     twice.insert("_id", 999_i64);
     twice.insert("code", "another");
     twice.insert("receipt", 999_i64);
@@ -287,7 +272,7 @@ pub async fn concurrent_inserts_get_distinct_numbers(fixture: Fixture) {
     }
     let receipts: BTreeSet<_> = all.iter().map(|order| order.receipt).collect();
     assert_eq!(receipts.len(), all.len());
-    assert_eq!(stored(&fixture, "orders").await.len(), all.len());
+    assert_eq!(fixture.documents("orders").await.len(), all.len());
 }
 
 pub async fn a_failed_insert_leaves_a_gap(fixture: Fixture) {
@@ -511,8 +496,8 @@ pub async fn older_documents_are_numbered_by_a_repair(fixture: Fixture) {
     assert!(db.check().await.unwrap().findings.is_empty());
     let next = db.insert(order(9, "a")).await.unwrap();
     assert!(next.number > of_a[2], "{}", next.number);
-    let counter = doc! { "collection": "orders", "field": "n", "per": "b" };
-    let counters = stored(&fixture, "_odm.sequences").await;
+    let counter = doc! { "collection": "orders", "field": "n", "per": { "shop": "b" } };
+    let counters = fixture.documents("_odm.sequences").await;
     assert!(
         counters
             .iter()
