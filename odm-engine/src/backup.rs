@@ -1,6 +1,5 @@
 //! A backup: a copy of one state of a database in a new file.
 
-use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -44,17 +43,18 @@ pub(crate) fn write_copy(
     // Another program may have created the file during the copy. Without the lock of the copy, another backup to the same path could
     // remove the copy, and create its own copy under the name that is renamed here.
     ensure_free(path).map_err(failure)?;
-    copy.replace(path)?;
+    let store = copy.replace(path)?;
     sync_directory(path).map_err(failure)?;
-    copy.store.close();
+    store.close();
     Ok(())
 }
 
-/// A complete copy in a file with a temporary name. The drop removes a file that still has the temporary name.
+/// A complete copy in a file with a temporary name. The drop removes the file.
 pub(crate) struct UnfinishedCopy {
     path: PathBuf,
     store: Arc<RedbStore>,
-    is_named: Cell<bool>,
+    /// Whether the file has its final name. The drop leaves the file then.
+    is_named: bool,
 }
 
 impl UnfinishedCopy {
@@ -69,7 +69,7 @@ impl UnfinishedCopy {
             // After an error here, the file belongs to another backup.
             store: RedbStore::create_private(&unfinished, path)?,
             path: unfinished,
-            is_named: Cell::new(false),
+            is_named: false,
         };
         copy_entries(view, &copy.store)?;
         Ok(copy)
@@ -107,12 +107,14 @@ impl UnfinishedCopy {
         fs::set_permissions(&self.path, permissions)
     }
 
-    /// Gives the copy its name. Replaces a file with this name. Another backup may have taken the temporary name of a damaged copy,
-    /// which has no lock: an error.
-    pub(crate) fn replace(&self, path: &Path) -> Result<()> {
+    /// Gives the copy its name, and returns the open file. Replaces a file with this name.
+    ///
+    /// # Errors
+    /// I/O. In use: another backup has taken the temporary name of a damaged copy, which has no lock.
+    pub(crate) fn replace(mut self, path: &Path) -> Result<Arc<RedbStore>> {
         self.store.rename(path)?;
-        self.is_named.set(true);
-        Ok(())
+        self.is_named = true;
+        Ok(Arc::clone(&self.store))
     }
 
     /// The open file of the copy.
@@ -123,7 +125,7 @@ impl UnfinishedCopy {
 
 impl Drop for UnfinishedCopy {
     fn drop(&mut self) {
-        if !self.is_named.get() {
+        if !self.is_named {
             if self.store.ensure_current().is_ok() {
                 // Before the lock ends: later, the name may belong to another backup. Ignore the error. The next backup removes the file.
                 let _ = fs::remove_file(&self.path);

@@ -311,7 +311,8 @@ impl Committer {
         synced.and(moved)
     }
 
-    /// Makes the file shorter. Waits for running large writes and builds of indexes, and other writes wait meanwhile.
+    /// Makes the file shorter. Waits for running large writes and builds of indexes. Meanwhile transactions begin, write and abort, and
+    /// commits wait.
     ///
     /// # Errors
     /// See [`Database::compact`](crate::Database::compact).
@@ -323,14 +324,15 @@ impl Committer {
         // Reopens the store after a failure.
         drop(self.lock_open_staging()?);
         let leader = self.become_leader();
-        let mut stage = self.lock_staging();
         self.check_open()?;
-        let _file = self.want_file();
+        // Only the leader commits to the store. So the staging area stays free, and its changes are committed to the new file.
         let compacted = self.store.compact();
+        let mut stage = self.lock_staging();
         // The old file is closed when its last reader ends.
         let moved = self.store.snapshot().map(|snapshot| {
             self.publish_snapshot(&mut stage, snapshot);
         });
+        drop(stage);
         drop(leader);
         moved.and(compacted)
     }
@@ -354,7 +356,7 @@ impl Committer {
         self.store.usage()
     }
 
-    /// The permissions of the file when it was opened. A store in memory has none.
+    /// The permissions that the file had when it was opened. A store in memory has none.
     pub(crate) fn permissions(&self) -> Option<Permissions> {
         self.store.permissions()
     }

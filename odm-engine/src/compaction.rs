@@ -1,6 +1,6 @@
 //! A compaction: a copy of a file without free pages takes the place of the file.
 //!
-//! No write runs meanwhile. The store holds the lock of the old file until the copy has the path of the file, and holds the lock of
+//! No commit runs meanwhile. The store holds the lock of the old file until the copy has the path of the file, and holds the lock of
 //! the copy from its creation on. So no other process can open the file meanwhile. A rename replaces the file atomically: after a
 //! crash, the path belongs to the old file or to the complete copy.
 
@@ -9,12 +9,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::backup::UnfinishedCopy;
+use crate::backup::{self, UnfinishedCopy};
 use crate::commit::Committer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::store::StoreView;
 use crate::store::logged::{FileWithLog, LoggedStore};
 use crate::store::redb::RedbStore;
+use crate::store::{StoreView, no_file_to_compact};
 
 /// The lengths of a file before and after a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,19 +56,18 @@ pub(crate) fn compact_closed_file(path: &Path) -> Result<CompactionReport> {
 ///
 /// # Errors
 /// The storage is no file, or the file has lost its path. The errors of a [copy](UnfinishedCopy::write). The path belongs to the old
-/// file then.
+/// file then, and the old file is unchanged.
 pub(crate) fn replace_file(
     original: &Arc<RedbStore>,
     content: &StoreView,
 ) -> Result<(FileWithLog, CompactionReport)> {
     let Some(path) = original.path() else {
-        return Err(Error::not_supported(
-            "only a database file has space to give back",
-        ));
+        return Err(no_file_to_compact());
     };
-    let name = path.display().to_string();
-    let failure = |error: io::Error| Error::io("cannot compact", &name, error);
+    let failure = |error: io::Error| Error::io("cannot compact", original.name(), error);
     let before = fs::metadata(&path).map_err(failure)?;
+    // After the rename, a directory that cannot be synced would fail every later write.
+    backup::sync_directory(&path).map_err(failure)?;
     let copy = UnfinishedCopy::write(content, &path)?;
     copy.shrink()?;
     copy.set_owner(&before)

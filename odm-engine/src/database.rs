@@ -466,9 +466,9 @@ impl Database {
 
     /// Makes the file of the open database shorter: gives the space of deleted documents back to the file system.
     ///
-    /// Works like [`compact_file`](Database::compact_file). Reads go on. Writes wait, about as long as a [backup](Database::backup) takes, and
-    /// so does this call for running large writes and builds of indexes. Cursors and transactions stay valid: they read the old file, and
-    /// its space is free when the last of them has ended.
+    /// Works like [`compact_file`](Database::compact_file). Reads go on. Transactions begin and write, and commits wait, about as long
+    /// as a [backup](Database::backup) takes. The call waits for running large writes and builds of indexes. Cursors and transactions stay
+    /// valid: they read the old file, and its space is free when the last of them has ended.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -491,7 +491,7 @@ impl Database {
     /// Unsupported: a database in memory. Read-only. The path belongs to another file now: in use. The errors of
     /// [`compact_file`](Database::compact_file). Closed.
     ///
-    /// The old content is unchanged then. After an error of I/O at the very end, the file can be the short file already. Later writes first
+    /// The old content is unchanged then. After an I/O error at the very end, the file can be the short file already. Later writes first
     /// make this replacement durable, or fail.
     pub fn compact(&self) -> Result<CompactionReport> {
         self.committer().check_open()?;

@@ -93,11 +93,10 @@ pub(crate) trait Store: Send + Sync {
     /// Replaces the file by a copy without free pages. Snapshots of the old file stay readable. No commit runs during the call.
     ///
     /// # Errors
-    /// The store has no file. I/O, storage full, in use, cancelled. Only after an error of I/O, the file may be the copy.
+    /// The store has no file. I/O, storage full, in use, cancelled. After an I/O error, the file can be the copy already. After any
+    /// other error, the old file is unchanged.
     fn compact(&self) -> Result<CompactionReport> {
-        Err(Error::not_supported(
-            "only a database file has space to give back",
-        ))
+        Err(no_file_to_compact())
     }
 
     /// Makes the store writable again if the outcome of a failed commit is unknown. Does nothing otherwise.
@@ -124,7 +123,7 @@ pub(crate) trait Store: Send + Sync {
         Ok(StorageUsage::default())
     }
 
-    /// The permissions of the file when it was opened. A store in memory has none.
+    /// The permissions that the file had when it was opened. A store in memory has none.
     fn permissions(&self) -> Option<Permissions> {
         None
     }
@@ -136,6 +135,11 @@ pub(crate) trait Store: Send + Sync {
 
     /// Closes the store. Later use of the store or its snapshots is an error. No commit runs during the call.
     fn close(&self) {}
+}
+
+/// The error of a compaction of a store without a file.
+pub(crate) fn no_file_to_compact() -> Error {
+    Error::not_supported("only a database file has space to give back")
 }
 
 /// The bytes of a store on disk. A store in memory has none.

@@ -286,8 +286,9 @@ impl BlockingOperation {
             return self.run_in(None);
         };
         let server = Arc::clone(&self.server);
-        let (time, state) = server.snapshots.open(time, &server.database)?;
-        with_snapshot_time(&self.run_in(Some(state))?, time)
+        let read = |state| self.run_in(Some(state));
+        let (time, reply) = server.snapshots.read(time, &server.database, read)?;
+        with_snapshot_time(&reply, time)
     }
 
     fn run_in(self, transaction: Option<Arc<Transaction>>) -> Result<RawDocumentBuf> {

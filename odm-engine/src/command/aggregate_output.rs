@@ -72,9 +72,7 @@ fn merge_document(
                 ..Update::default()
             };
             let environment = Arc::new(merge.update_environment(new, environment)?);
-            let of_filter = Arc::default();
-            let name = &merge.collection;
-            update::run_update_in(overlay, name, &command, &environment, &of_filter)?.matched > 0
+            update::run_update_in(overlay, &merge.collection, &command, &environment)?.matched > 0
         }
         // The insert reports the duplicate key.
         None if matches!(merge.when_matched, WhenMatched::Fail) => false,

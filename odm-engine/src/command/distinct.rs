@@ -20,7 +20,8 @@ pub struct Distinct {
     pub path: String,
     /// The filter of the documents; an empty filter matches all.
     pub filter: RawDocumentBuf,
-    /// The order of strings, also of the values: of several equal values, the first is returned. `None` compares byte by byte.
+    /// The order of strings, also of the values. Of several equal values, one is returned; which one is unspecified. `None` compares byte by
+    /// byte.
     pub collation: Option<Collation>,
 }
 

@@ -58,17 +58,15 @@ pub(crate) fn run_update(
     command: &Update,
 ) -> Result<UpdateReport> {
     let environment = variables::parse_environment(&command.variables, command.collation.as_ref())?;
-    run_update_in(overlay, name, command, &environment, &environment)
+    run_update_in(overlay, name, command, &environment)
 }
 
-/// Runs an update in the environment of another command, instead of the variables and the collation of the update. The filter has an
-/// environment of its own.
+/// Runs an update in the environment of another command, instead of the variables and the collation of the update.
 pub(super) fn run_update_in(
     overlay: &mut WriteOverlay,
     name: &str,
     command: &Update,
     environment: &Arc<Environment>,
-    of_filter: &Arc<Environment>,
 ) -> Result<UpdateReport> {
     let array_filters = &command.array_filters;
     // Keep this order of checks: MongoDB reports an invalid update before an invalid filter.
@@ -76,7 +74,7 @@ pub(super) fn run_update_in(
         Some(stages) => update::ParsedUpdate::parse_pipeline(stages, array_filters, environment)?,
         None => update::ParsedUpdate::parse(&command.update, array_filters, environment.order())?,
     };
-    let filter = Arc::new(parse_filter(&command.filter, command.upsert, of_filter)?);
+    let filter = Arc::new(parse_filter(&command.filter, command.upsert, environment)?);
     if command.multi && update.is_replacement() {
         let message = "a replacement is for one document; use update operators for several";
         return Err(Error::with_server_code(code::FAILED_TO_PARSE, message));

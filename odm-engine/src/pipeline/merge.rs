@@ -9,6 +9,7 @@ use bson::{RawArray, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc};
 use super::output::{self, PipelineOutput};
 use super::stages::StageCall;
 use super::{lookup, nested, stages};
+use crate::collation::ValueOrder;
 use crate::document::append_field;
 use crate::error::code;
 use crate::expression::{Computation, Environment, check_bindable};
@@ -307,7 +308,8 @@ impl Merge {
         }
     }
 
-    /// Returns the environment of the update: with the time and the variables of the command, the variables of `let`, and `$$new`.
+    /// Returns the environment of the update: with the time and the variables of the command, the variables of `let`, and `$$new`. As
+    /// on MongoDB, the update compares strings byte by byte, and only `let` follows the collation of the command.
     ///
     /// # Errors
     /// An expression of `let` fails.
@@ -316,7 +318,7 @@ impl Merge {
         document: &RawDocument,
         of_command: &Environment,
     ) -> Result<Environment> {
-        let mut environment = of_command.clone();
+        let mut environment = of_command.clone().with_order(ValueOrder::default());
         if let WhenMatched::Pipeline { variables, .. } = &self.when_matched {
             for (name, computation) in variables {
                 let value = computation.evaluate(document)?.into_bson();

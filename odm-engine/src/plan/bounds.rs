@@ -157,8 +157,8 @@ impl ValueBounds {
         })
     }
 
-    /// Whether the bounds contain some, but not all, of the values with strings in them. Under a collation such bounds are not
-    /// usable.
+    /// Whether the bounds contain some, but not all, of the values that a collation orders: strings, and values with strings in them.
+    /// An index with another collation has these values in another order.
     pub(super) fn splits_strings(&self) -> bool {
         let (first, end) = collated_brackets();
         self.0.iter().any(|interval| {

@@ -465,8 +465,8 @@ impl ScanBounds {
     }
 }
 
-/// Whether the index contains the plain encodings of the values in a condition. An index with a collation contains collation keys
-/// in place of strings.
+/// Whether the index contains the encodings of the values in a condition. An index with a collation contains collation keys in place of
+/// strings, so such an index answers a condition of the same collation. Any other condition needs bounds that concern no strings.
 fn can_answer(state: &IndexState, condition: &FilterCondition) -> bool {
     let collation = state.index.collation.as_ref();
     match &condition.order {

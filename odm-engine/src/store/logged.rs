@@ -448,14 +448,26 @@ impl Store for LoggedStore {
             return Err(Error::read_only());
         }
         let _file = self.lock_file();
+        {
+            let state = &mut *self.lock_log();
+            self.ensure_ready(state).map_err(CommitError::into_error)?;
+            // After a power loss before the new path is durable, the path belongs to the old file.
+            if !state.is_sync_lost {
+                let synced = state.sync();
+                synced.map_err(|error| self.file().convert_io(error))?;
+            }
+        }
+        let original = self.file();
+        // The log is not locked: `usage` reads its length meanwhile.
+        let (compact, report) = compaction::replace_file(&original, &self.current())?;
         let state = &mut *self.lock_log();
-        self.ensure_ready(state).map_err(CommitError::into_error)?;
-        let (compact, report) = compaction::replace_file(&self.file(), &self.current())?;
         state.renamed = compact.file.path();
         (state.log, state.is_sync_lost) = (compact.log, false);
         *self.file.write().unwrap_or_else(PoisonError::into_inner) = compact.file;
-        // The last reader of the old file closes that file.
         self.current_mut(|current| *current = compact.content);
+        // The last snapshot of the old file closes that file.
+        original.mark_replaced();
+        drop(original);
         let synced = state.sync_path();
         synced.map_err(|error| self.file().convert_io(error))?;
         Ok(report)

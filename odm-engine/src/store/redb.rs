@@ -59,13 +59,15 @@ pub(crate) struct RedbStore {
     open_database: RwLock<Option<OpenDatabase>>,
     /// Whether the disk is full, so that only commits that free space are accepted.
     is_full: AtomicBool,
+    /// Whether another file has taken the path, so that the content is needed only by the snapshots.
+    is_replaced: AtomicBool,
     /// `None` for a storage that is no file.
     named: Mutex<Option<NamedFile>>,
 }
 
 /// The path of a file, and its metadata when it was opened or got this path.
 struct NamedFile {
-    /// Absolute, without symbolic links.
+    /// Absolute, without symbolic links where the file system can resolve them.
     path: PathBuf,
     metadata: Metadata,
 }
@@ -79,6 +81,20 @@ fn new_file(storage: FileBackend, name: String) -> DatabaseFile {
 pub(crate) fn redb_storage(storage: impl StorageBackend) -> impl StorageBackend {
     let file = DatabaseFile::new(storage, "the storage".into(), 0);
     FileHandle::new(Arc::new(file)).0
+}
+
+/// Whether two descriptions are about the same file.
+#[cfg(unix)]
+fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Windows has no stable interface for the identity of a file.
+#[cfg(not(unix))]
+fn is_same_file(_one: &Metadata, _other: &Metadata) -> bool {
+    true
 }
 
 /// An open redb database on the file.
@@ -109,16 +125,16 @@ impl RedbStore {
         RedbStore::open_path(File::options().read(true).write(true), path, path, new_file)
     }
 
-    /// Creates a file that only its owner can access. Follows no symbolic link. Errors name the path that the file gets later.
+    /// Creates a file that only its owner can access. Follows no symbolic link. The messages of errors have the path `reported`.
     ///
     /// # Errors
     /// In use: the file exists. I/O, storage full.
-    pub(crate) fn create_private(path: &Path, later: &Path) -> Result<Arc<RedbStore>> {
+    pub(crate) fn create_private(path: &Path, reported: &Path) -> Result<Arc<RedbStore>> {
         let mut options = File::options();
         options.read(true).write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        RedbStore::open_path(&options, path, later, new_file)
+        RedbStore::open_path(&options, path, reported, new_file)
     }
 
     /// Opens the file at `path` for reads. The file stays unchanged.
@@ -137,10 +153,10 @@ impl RedbStore {
     fn open_path(
         options: &OpenOptions,
         path: &Path,
-        named: &Path,
+        reported: &Path,
         on_storage: fn(FileBackend, String) -> DatabaseFile,
     ) -> Result<Arc<RedbStore>> {
-        let name = named.display().to_string();
+        let name = reported.display().to_string();
         let failure = |error: io::Error| match error.kind() {
             io::ErrorKind::AlreadyExists => {
                 let message = format!("{name} was created meanwhile; try again later");
@@ -150,7 +166,9 @@ impl RedbStore {
         };
         let file = options.open(path).map_err(failure)?;
         let opened = file.metadata().map_err(failure)?;
-        let absolute = fs::canonicalize(path).map_err(failure)?;
+        // Some file systems cannot resolve a path.
+        let absolute = fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+        let absolute = absolute.map_err(failure)?;
         // `FileBackend::new` does not access the file yet.
         let storage = FileBackend::new(file)
             .map_err(|error| Error::io("cannot open", &name, error.to_string()))?;
@@ -165,10 +183,7 @@ impl RedbStore {
 
     /// Refuses a file that has lost its path. Between the open and the lock, a compaction can replace the file, and writes to the old
     /// file would be lost.
-    #[cfg(unix)]
     pub(crate) fn ensure_current(&self) -> Result<()> {
-        use std::os::unix::fs::MetadataExt;
-
         let named = self.lock_named();
         let Some(NamedFile { path, metadata }) = &*named else {
             return Ok(());
@@ -176,17 +191,11 @@ impl RedbStore {
         let name = self.file.name();
         let current = path.metadata();
         let current = current.map_err(|error| Error::io("cannot open", name, error))?;
-        if (current.dev(), current.ino()) == (metadata.dev(), metadata.ino()) {
+        if is_same_file(&current, metadata) {
             return Ok(());
         }
         let message = format!("{name} was replaced while it was opened; open it again");
         Err(Error::new(ErrorKind::InUse, None, message))
-    }
-
-    /// Windows has no stable interface for the identity of a file.
-    #[cfg(not(unix))]
-    pub(crate) fn ensure_current(&self) -> Result<()> {
-        Ok(())
     }
 
     /// Moves the file to `path`. Replaces a file with this path.
@@ -199,13 +208,31 @@ impl RedbStore {
         let Some(named) = &mut *named else {
             return Ok(());
         };
-        fs::rename(&named.path, path).map_err(|error| self.convert_io(error))?;
+        let renamed = fs::rename(&named.path, path);
+        let current = fs::metadata(path).ok();
+        let current = current.filter(|current| is_same_file(current, &named.metadata));
+        // On a network file system, a rename can succeed and return an error.
+        if let Err(error) = renamed
+            && (cfg!(not(unix)) || current.is_none())
+        {
+            return Err(self.convert_io(error));
+        }
         named.path = path.to_owned();
-        // Ignore an error: the metadata of the old path belong to the same file.
-        if let Ok(metadata) = fs::metadata(path) {
-            named.metadata = metadata;
+        // Without new metadata, the old ones belong to the same file.
+        if let Some(current) = current {
+            named.metadata = current;
         }
         Ok(())
+    }
+
+    /// Says that another file has the path now. The close then leaves the rest of this file unwritten.
+    pub(super) fn mark_replaced(&self) {
+        self.is_replaced.store(true, Ordering::Release);
+    }
+
+    /// The path of the file as the caller gave it, for messages.
+    pub(crate) fn name(&self) -> &str {
+        self.file.name()
     }
 
     /// The absolute path of the file; `None` for a storage that is no file.
@@ -244,6 +271,7 @@ impl RedbStore {
             file,
             open_database: RwLock::new(Some(opened)),
             is_full: AtomicBool::new(false),
+            is_replaced: AtomicBool::new(false),
             named: Mutex::new(None),
         });
         // The creation of a file has two commits. After a crash in between, the file has no format version.
@@ -425,20 +453,29 @@ impl RedbStore {
     /// a new file can be free. The store has no snapshots during the call.
     ///
     /// # Errors
-    /// I/O, storage full, closed. The store must be closed then.
+    /// I/O, storage full, closed. The store is closed then.
     pub(crate) fn shrink(&self) -> Result<()> {
-        let mut opened = self
+        let mut slot = self
             .open_database
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        let opened = opened.as_mut().ok_or_else(Error::closed)?;
+        let mut opened = slot.take().ok_or_else(Error::closed)?;
         self.file.catch_redb_panic(|| {
             let compacted = opened.database.compact();
             compacted.map(drop).map_err(|error| match error {
                 CompactionError::Storage(error) => self.file.convert_error(error),
                 error => Error::io("cannot compact", self.file.name(), error.to_string()),
             })
-        })
+        })?;
+        // redb stores the list of free pages when it closes the file. Without the list, redb reads the whole file when it opens
+        // the file after a crash.
+        let has_value_checksums = opened.has_value_checksums;
+        opened.close(&self.file);
+        *slot = Some(OpenDatabase {
+            has_value_checksums,
+            ..OpenDatabase::open(&self.file)?
+        });
+        Ok(())
     }
 
     /// Whether the file was opened only for reads.
@@ -452,7 +489,7 @@ impl RedbStore {
         len.map_err(|error| self.convert_io(error))
     }
 
-    /// The permissions of the file when it was opened.
+    /// The permissions that the file had when it was opened.
     pub(super) fn permissions(&self) -> Option<Permissions> {
         let named = self.lock_named();
         named.as_ref().map(|named| named.metadata.permissions())
@@ -612,8 +649,8 @@ impl RedbStore {
             .open_database
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        if self.is_read_only() {
-            // redb writes data on close, which would only stay in memory.
+        if self.is_read_only() || self.is_replaced.load(Ordering::Acquire) {
+            // redb writes data on close, which has no reader: it would stay in memory, or in a file without a path.
             if let Some(opened) = opened.as_ref() {
                 opened.is_over.store(true, Ordering::Release);
             }

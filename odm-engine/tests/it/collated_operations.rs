@@ -384,7 +384,7 @@ fn condition() -> impl Strategy<Value = RawDocumentBuf> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// Every index gives the same documents in the same order as no index.
     #[test]

@@ -1,15 +1,22 @@
 //! The compaction of a file: closed, or open with readers and writers.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bson::{RawDocumentBuf, rawdoc};
-use odm_engine::{Count, Database, Delete, Direction, ErrorKind, Find, Index, Watch, run_briefly};
+use odm_engine::{
+    Count, Database, Delete, Direction, Durability, ErrorKind, Find, Index, Interrupt, Watch,
+    run_briefly,
+};
+use redb::backends::FileBackend;
 
+use crate::durability::CHILD;
 use crate::format::file_of_version;
 use crate::{all, opened_by_redb};
 
@@ -409,4 +416,202 @@ fn only_a_writable_file_is_compacted() {
     insert(&database, 10..11);
     database.close();
     assert_eq!(all(&Database::open(&moved).unwrap(), "c").len(), 11);
+}
+
+/// Transactions begin, write and abort while the file is copied. Statistics are available too.
+#[test]
+fn transactions_run_during_a_compaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = create(&directory.path().join("data.odm"), 10_000);
+    let is_running = AtomicBool::new(true);
+    let transactions = thread::scope(|scope| {
+        scope.spawn(|| {
+            database.compact().unwrap();
+            is_running.store(false, Ordering::Release);
+        });
+        let mut transactions = 0;
+        while is_running.load(Ordering::Acquire) {
+            let transaction = database.begin().unwrap();
+            let report = transaction.insert("c", vec![document(20_000)]).unwrap();
+            report.into_result().unwrap();
+            transaction.abort().unwrap();
+            database.stats().unwrap();
+            transactions += 1;
+        }
+        transactions
+    });
+    assert!(transactions > 20, "{transactions}");
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 10_000);
+}
+
+/// The compacted file has the list of its free pages. Without the list, redb reads the whole file after a crash.
+#[test]
+fn a_compacted_file_needs_no_repair_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, crashed] = ["data.odm", "crashed.odm"].map(|name| directory.path().join(name));
+    let database = create(&path, 1_000);
+    database.compact().unwrap();
+    // A copy of an open file is the file after a crash.
+    fs::copy(&path, &crashed).unwrap();
+    let file = File::options().read(true).write(true).open(&crashed);
+    let storage = Database::redb_storage(FileBackend::new(file.unwrap()).unwrap());
+    let repaired = redb::Builder::new()
+        .set_repair_callback(|_| panic!("redb repairs the file"))
+        .create_with_backend(storage);
+    drop(repaired.unwrap());
+    assert_eq!(all(&Database::open(&crashed).unwrap(), "c").len(), 1_000);
+}
+
+/// A cursor keeps the old file open, also when the database is closed.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_old_file_is_closed_with_its_last_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = create(&directory.path().join("data.odm"), 3_000);
+    let open_files = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+        targets
+            .filter(|target| target.starts_with(directory.path()))
+            .count()
+    };
+    let mut cursors = Vec::new();
+    for compactions in 1..=3 {
+        let mut cursor = database.find("c", &Find::default()).unwrap();
+        cursor.next().unwrap().unwrap();
+        cursors.push(cursor);
+        database.compact().unwrap();
+        assert_eq!(open_files(), compactions + 1);
+    }
+    drop(cursors.pop());
+    assert_eq!(open_files(), 3);
+    database.close();
+    drop(database);
+    for cursor in cursors {
+        assert_eq!(cursor.filter(Result::is_ok).count(), 2_999);
+    }
+    assert_eq!(open_files(), 0);
+}
+
+#[test]
+fn a_cancelled_compaction_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = create(&path, 1_000);
+    let before = path.metadata().unwrap();
+    let interrupt = Interrupt::new();
+    interrupt.cancel();
+    let cancelled = interrupt.run(|| database.compact());
+    assert_eq!(cancelled.unwrap_err().kind(), ErrorKind::Cancelled);
+    #[cfg(unix)]
+    assert_eq!(
+        std::os::unix::fs::MetadataExt::ino(&path.metadata().unwrap()),
+        std::os::unix::fs::MetadataExt::ino(&before)
+    );
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    insert(&database, 1_000..1_001);
+    database.compact().unwrap();
+    assert_eq!(database.count("c", &Count::default()).unwrap(), 1_001);
+}
+
+/// Compactions run one after another, and a backup beside a compaction is complete.
+#[test]
+fn compactions_and_backups_run_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    let database = create(&path, 3_000);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..3).for_each(|_| assert!(database.compact().is_ok())));
+        }
+        for backup in 0..3 {
+            let copy = directory.path().join(format!("copy{backup}.odm"));
+            database.backup(&copy).unwrap();
+            assert_eq!(all(&Database::open(&copy).unwrap(), "c").len(), 3_000);
+        }
+    });
+    database.validate().unwrap();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 4);
+}
+
+/// A child process; see [`a_killed_compaction_loses_no_write`].
+#[test]
+fn child_compacts_and_is_killed() {
+    let Some(path) = std::env::var_os(CHILD) else {
+        return;
+    };
+    let database = Database::open(path).unwrap();
+    if std::env::var_os(RELAXED).is_some() {
+        database.set_durability(Durability::Relaxed);
+    }
+    let first = i32::try_from(database.count("c", &Count::default()).unwrap()).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for id in first.. {
+                insert(&database, id..id + 1);
+                println!("acknowledged {id}");
+            }
+        });
+        scope.spawn(|| {
+            loop {
+                println!("compacting");
+                database.compact().unwrap();
+                // The writer needs a chance to lead a commit.
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+    });
+}
+
+/// The environment variable that makes the commits of a child process relaxed.
+const RELAXED: &str = "ODM_ENGINE_TEST_RELAXED";
+
+#[test]
+fn a_killed_compaction_loses_no_write() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("data.odm");
+    create(&path, 1_000).close();
+    for round in 0..12_u64 {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child
+            .args(["--exact", "compaction::child_compacts_and_is_killed"])
+            .arg("--nocapture")
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        if round % 2 == 1 {
+            child.env(RELAXED, "1");
+        }
+        let mut child = child.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut last = None;
+        let mut acknowledge = |line: &str| {
+            if let Some((_, id)) = line.split_once("acknowledged ") {
+                last = id.parse::<i32>().ok();
+            }
+        };
+        // The kill comes at different points of the third compaction.
+        let mut compactions = 0;
+        while compactions < 3 {
+            let line = lines.next().unwrap().unwrap();
+            compactions += usize::from(line.contains("compacting"));
+            acknowledge(&line);
+        }
+        thread::sleep(Duration::from_millis(7 * round));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        lines
+            .map_while(Result::ok)
+            .for_each(|line| acknowledge(&line));
+
+        let database = Database::open(&path).unwrap();
+        database.validate().unwrap();
+        let stored = database.count("c", &Count::default()).unwrap();
+        assert!(last.is_some_and(|last| stored > u64::try_from(last).unwrap()));
+    }
+    let files = fs::read_dir(directory.path()).unwrap().count();
+    assert!(files <= 2, "{files}");
+    let database = Database::open(&path).unwrap();
+    database.compact().unwrap();
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
 }

@@ -76,7 +76,7 @@ fn in_another_process(test: &str, path: &Path) -> ExitStatus {
 }
 
 /// The environment variable that marks child processes of tests.
-const CHILD: &str = "ODM_ENGINE_TEST_DATABASE";
+pub(crate) const CHILD: &str = "ODM_ENGINE_TEST_DATABASE";
 
 /// A child process; see [`acknowledged_writes_survive_a_killed_process`].
 #[test]

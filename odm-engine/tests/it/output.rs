@@ -1,9 +1,11 @@
 //! Pipelines that write their documents: `$out` and `$merge`.
 
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bson::{RawArrayBuf, RawDocumentBuf, rawdoc};
-use odm_engine::{Aggregate, Database, Direction, Error, Index, Watch};
+use odm_engine::{Aggregate, Database, Direction, Error, Index, Update, Watch};
 
 use crate::{all, find};
 
@@ -355,4 +357,63 @@ fn readers_and_writers_run_beside_each_write() {
         }
     });
     database.validate().unwrap();
+}
+
+/// Writes into the target go on while a slow `$out` runs. Each acknowledged write is before the `$out`, which replaces it, or after it.
+#[test]
+fn writes_beside_out_are_kept() {
+    let by_n = Index::new([("n", Direction::Ascending)]);
+    // Slower than a write that holds the lock of writes.
+    let slow = rawdoc! { "$set": { "x": { "$sum": { "$map": {
+    "input": { "$range": [0, 100] }, "in": { "$add": ["$$this", "$n"] } } } } } };
+    for source in ["source", "target"] {
+        let database = Database::memory();
+        for collection in BTreeSet::from([source, "target"]) {
+            let by_n = std::slice::from_ref(&by_n);
+            database.create_indexes(collection, by_n).unwrap();
+            let documents: Vec<_> = (0..300).map(|id| rawdoc! { "_id": id, "n": 0 }).collect();
+            insert(&database, collection, &documents);
+        }
+        let pipeline = [slow.clone(), rawdoc! { "$out": "target" }];
+        let is_over = AtomicBool::new(false);
+        let inserted = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut id = 10_000;
+                while !is_over.load(Ordering::Relaxed) {
+                    insert(&database, "target", &[rawdoc! { "_id": id, "n": id }]);
+                    let update = Update {
+                        filter: rawdoc! { "_id": id % 300 },
+                        update: rawdoc! { "$inc": { "n": 1 } },
+                        ..Update::default()
+                    };
+                    let updated = database.update("target", &update).unwrap();
+                    assert!(updated.failure.is_none());
+                    id += 1;
+                }
+                10_000..id
+            });
+            for _ in 0..3 {
+                run(&database, source, &pipeline).unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            writer.join().unwrap()
+        });
+        database.validate().unwrap();
+        let ids = |filter: RawDocumentBuf| {
+            let documents = find(&database, "target", filter);
+            let ids = documents
+                .iter()
+                .map(|document| document.get_i32("_id").unwrap());
+            ids.collect::<BTreeSet<_>>()
+        };
+        let later = ids(rawdoc! { "n": { "$gte": 10_000 }, "x": { "$exists": false } });
+        let first = later.first().map_or(inserted.end, |first| *first);
+        assert_eq!(later, (first..inserted.end).collect());
+        if source == "target" {
+            assert_eq!(
+                ids(rawdoc! { "_id": { "$gte": 10_000 } }),
+                inserted.collect()
+            );
+        }
+    }
 }

@@ -128,7 +128,10 @@ fn open_changes(
     stages: &[RawDocumentBuf],
 ) -> Result<CursorSource> {
     if operation.is_in_transaction() {
-        let message = "$changeStream cannot be used in a multi-document transaction";
+        let message = match operation.transaction_number() {
+            Some(_) => "$changeStream cannot be used in a multi-document transaction",
+            None => "$changeStream cannot be used with the read concern `snapshot`",
+        };
         return Err(CommandError::new(
             code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             message,

@@ -1,6 +1,6 @@
 //! Collations of operations, on the server and on a real MongoDB.
 
-use bson::{Document, doc};
+use bson::{Bson, Document, doc};
 
 use super::comparison::compare_servers;
 
@@ -14,6 +14,7 @@ fn commands() -> Vec<Document> {
     let expression = |expression: Document| {
         aggregate(vec![in_order(), doc! { "$project": { "x": expression } }])
     };
+    let merge_ids = |merge: Document| doc! { "aggregate": "ids", "pipeline": [{ "$sort": { "_id": 1 } }, { "$merge": merge }], "cursor": {}, "collation": caseless() };
     let update = |filter: Document, update: Document| {
         let statement = doc! { "q": filter, "u": update, "multi": true, "collation": caseless() };
         doc! { "update": "c", "updates": [statement] }
@@ -144,6 +145,28 @@ fn commands() -> Vec<Document> {
         aggregate(vec![doc! { "$match": { "a": "A" } }, doc! { "$limit": 1 }, doc! { "$project": { "_id": 0, "a": { "$toLower": "$a" }, "merged": "1" } }, doc! { "$merge": { "into": "m", "on": "a" } }]),
         doc! { "aggregate": "c", "pipeline": [{ "$merge": { "into": "m", "on": "a" } }], "cursor": {} },
         doc! { "find": "m", "sort": { "_id": 1 }, "projection": { "_id": 0 } },
+        // The documents of `$merge` match by the index, and so byte by byte without one of the collation.
+        doc! { "insert": "ids", "documents": [{ "_id": "A", "k": "a" }, { "_id": "b", "k": "B" }, { "_id": "c", "k": "c" }] },
+        doc! { "insert": "t", "documents": [{ "_id": "a", "k": "A" }, { "_id": "B", "k": "b" }, { "_id": "c", "k": "old" }] },
+        merge_ids(doc! { "into": "t", "whenMatched": "keepExisting" }),
+        merge_ids(doc! { "into": "t", "whenMatched": "replace" }),
+        merge_ids(doc! { "into": "t" }),
+        merge_ids(doc! { "into": "t", "whenMatched": [{ "$set": { "seen": { "$eq": ["$k", "$$new._id"] } } }] }),
+        merge_ids(doc! { "into": "t", "whenMatched": "fail" }),
+        merge_ids(doc! { "into": "t", "whenNotMatched": "fail" }),
+        merge_ids(doc! { "into": "t", "on": "_id" }),
+        merge_ids(doc! { "into": "t", "on": "k" }),
+        doc! { "find": "t", "sort": { "_id": 1 } },
+        // Symbols compare like strings, but an index with a collation refuses them.
+        doc! { "insert": "symbols", "documents": [{ "_id": 1, "a": Bson::Symbol("A".into()) }, { "_id": 2, "a": "a" }, { "_id": 3, "a": Bson::Symbol("b".into()) }] },
+        doc! { "find": "symbols", "filter": { "a": "a" }, "sort": { "_id": 1 }, "collation": caseless() },
+        doc! { "find": "symbols", "filter": { "a": { "$gt": "A" } }, "sort": { "_id": 1 }, "collation": caseless() },
+        doc! { "find": "symbols", "sort": { "a": 1, "_id": -1 }, "collation": caseless() },
+        doc! { "createIndexes": "symbols", "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
+        doc! { "find": "symbols", "filter": { "a": "a" }, "sort": { "_id": 1 }, "collation": caseless() },
+        doc! { "find": "symbols", "filter": { "a": "A" }, "sort": { "_id": 1 } },
+        doc! { "createIndexes": "empty", "indexes": [{ "key": { "a": 1 }, "name": "a", "collation": caseless() }] },
+        doc! { "insert": "empty", "documents": [{ "_id": 1, "a": Bson::Symbol("A".into()) }] },
         doc! { "find": "c", "collation": 7 },
         doc! { "find": "c", "collation": { "strength": 2 } },
         doc! { "find": "c", "collation": { "locale": "en", "strength": 9 } },

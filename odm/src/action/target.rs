@@ -13,6 +13,7 @@ use crate::{
             self, Filter, FilterNode, IntoFilter, IntoSort, Key, Sort, encode_value, sort_to_raw,
         },
     },
+    metadata::text_of_caseless,
     model::{document::Document, hook::Selection},
     relation::resolve_related,
     schema::Model,

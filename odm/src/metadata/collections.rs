@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use bson::{Bson, Document, RawBsonRef, RawDocumentBuf, doc};
 
-use crate::{Result, language::query::append_field, model::stored::to_raw_document};
+use crate::{
+    Result,
+    language::query::{append_field, single_field_document},
+    model::stored::to_raw_document,
+};
 
 /// The collection of the counters: one document for each sequence. The first insert with a number of the sequence creates the
 /// counter; no code deletes a counter.

@@ -78,6 +78,14 @@ pub(crate) fn to_raw_document(document: &Document) -> Result<RawDocumentBuf> {
     RawDocumentBuf::try_from(document).map_err(error::from_bson)
 }
 
+/// Formats a document for people.
+pub(crate) fn format_document(document: &RawDocument) -> String {
+    match Document::try_from(document) {
+        Ok(document) => document.to_string(),
+        Err(_) => format!("{document:?}"),
+    }
+}
+
 /// Converts a value into raw BSON.
 pub(crate) fn to_raw_value(value: &Bson) -> Result<RawBson> {
     RawBson::try_from(value.clone()).map_err(error::from_bson)

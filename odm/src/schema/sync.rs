@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, pin::Pin, sync::Arc};
 
-use bson::{Document, RawDocument};
+use bson::Bson;
 
 use super::{
     Model, Schema,
@@ -14,7 +14,9 @@ use crate::{
         Backend,
         operation::{Direction, Index, ShardKey},
     },
-    error, write,
+    error,
+    model::stored::format_document,
+    write,
 };
 
 /// MongoDB's codes for a conflict of two indexes: equal keys, or equal names.
@@ -747,12 +749,4 @@ fn lacks_last_value(error: &Error) -> bool {
         value => value,
     };
     error.is_duplicate_key() && last == Some(&Bson::Null)
-}
-
-/// Formats a document for people.
-pub(crate) fn format_document(document: &RawDocument) -> String {
-    match Document::try_from(document) {
-        Ok(document) => document.to_string(),
-        Err(_) => format!("{document:?}"),
-    }
 }

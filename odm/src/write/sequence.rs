@@ -27,7 +27,10 @@ use crate::{
     error,
     language::query::{append_field, single_field_document},
     metadata::collections::{LAST_NUMBER, SEQUENCES, field_sequence_id, id_sequence_id},
-    model::document::{Document, upper_bound},
+    model::{
+        document::{Document, upper_bound},
+        stored::format_document,
+    },
     schema::{Model, SequenceField},
     session::{
         access::{Access, ModelAccess},
