@@ -117,6 +117,15 @@ mod tests {
         let (_, media_type, _, body) = answer((StatusCode::NOT_FOUND, html, "<p>gone</p>")).await;
         assert_eq!((&*media_type, &*body), ("text/html", "<p>gone</p>"));
 
+        // A compressed text.
+        let compressed = [(header::CONTENT_ENCODING, "gzip")];
+        let answer_with_encoding = (StatusCode::NOT_FOUND, compressed, "\u{1f}...");
+        let (_, media_type, _, body) = answer(answer_with_encoding).await;
+        assert_eq!(
+            (&*media_type, &*body),
+            ("text/plain; charset=utf-8", "\u{1f}...")
+        );
+
         let (status, media_type, _, body) = answer("fine").await;
         assert_eq!((status, &*body), (200, "fine"));
         assert_eq!(media_type, "text/plain; charset=utf-8");

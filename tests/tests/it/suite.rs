@@ -469,6 +469,7 @@ macro_rules! for_every_test {
                     a_number_counts_from_one_per_value,
                     concurrent_inserts_get_distinct_numbers,
                     numbers_of_bulks_and_upserts,
+                    another_field_selects_other_sequences,
                     numbers_per_scope_after_hooks,
                     older_documents_are_numbered_by_a_repair,
                 ]
@@ -575,6 +576,7 @@ macro_rules! for_every_test {
                     managed_fields_are_set,
                 ]
                 upsert_by: [
+                    a_transaction_runs_again_after_a_caseless_duplicate,
                     a_unique_index_can_ignore_case,
                     a_duplicate_of_the_unique_key_runs_the_update_again,
                     a_unique_key_finds_updates_or_inserts,

@@ -173,6 +173,18 @@ struct CategoryCard {
     rank: Option<i64>,
 }
 
+/// A projection that tells null from a missing field.
+#[derive(Debug, PartialEq, Deserialize, Projection)]
+#[projection(of = Category)]
+struct ParentSlug {
+    #[serde(default = "missing")]
+    parent_slug: Option<String>,
+}
+
+fn missing() -> Option<String> {
+    Some("missing".into())
+}
+
 #[derive(Debug, PartialEq, Deserialize, Projection)]
 #[projection(of = Brand)]
 struct BrandName {
@@ -1193,6 +1205,20 @@ pub async fn copies_answer_joins(fixture: Fixture) {
         (category.loaded().unwrap().slug.as_str(), operations()),
         ("saws", 1)
     );
+
+    // The copy of a missing field is null too, so a null copy needs the target.
+    let mut slugs = Vec::new();
+    for find in [find(), find().current()] {
+        let found = find.with(|p| p.category().select::<ParentSlug>());
+        let found = found.all().await.unwrap();
+        let found = found
+            .iter()
+            .map(|(_, category)| category.loaded().unwrap().parent_slug.clone());
+        slugs.push(found.collect::<Vec<_>>());
+    }
+    assert_eq!(slugs[0], slugs[1]);
+    assert!(slugs[0].contains(&None), "{slugs:?}");
+    operations();
 
     // A field without a copy, a condition, an order, a further join, and whole documents need the targets.
     find()

@@ -124,6 +124,46 @@ mod earlier {
     pub(super) struct Trade;
 }
 
+/// Slips with a number per shop, and later with a number per clerk.
+mod slips {
+    use super::*;
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "slips")]
+    pub(super) struct ShopSlip {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) shop: String,
+        pub(super) clerk: String,
+        #[sequence(per = shop)]
+        pub(super) number: i64,
+    }
+
+    #[derive(Debug, Clone, Serialize, Deserialize, Document)]
+    #[document(collection = "slips", schema_version = 2, upgrade = renumber)]
+    pub(super) struct ClerkSlip {
+        #[serde(rename = "_id")]
+        pub(super) id: i64,
+        pub(super) shop: String,
+        pub(super) clerk: String,
+        #[sequence(per = clerk)]
+        pub(super) number: i64,
+    }
+
+    fn renumber(_from: u32, slip: &mut odm::bson::Document) -> odm::Result<()> {
+        slip.insert("number", 70_i64);
+        Ok(())
+    }
+
+    #[derive(Schema)]
+    #[schema(models(ShopSlip))]
+    pub(super) struct PerShop;
+
+    #[derive(Schema)]
+    #[schema(models(ClerkSlip))]
+    pub(super) struct PerClerk;
+}
+
 async fn open(fixture: &Fixture) -> (Db, Arc<Recorder>) {
     let recorder = Arc::new(Recorder::new(fixture.backend()));
     let db = Db::with_backend(recorder.clone());
@@ -504,4 +544,33 @@ pub async fn older_documents_are_numbered_by_a_repair(fixture: Fixture) {
             .any(|stored| stored.get_document("_id").unwrap() == &counter),
         "{counters:?}"
     );
+}
+
+/// Another `per` starts other sequences, also for the values of the earlier `per`.
+pub async fn another_field_selects_other_sequences(fixture: Fixture) {
+    let per_shop = Database::<slips::PerShop>::with_backend(fixture.backend());
+    per_shop.sync_indexes().await.unwrap();
+    let slip = |id| slips::NewShopSlip {
+        id,
+        shop: "ann".into(),
+        clerk: "ben".into(),
+    };
+    let slips = per_shop.insert_many([slip(1), slip(2)]).await.unwrap();
+    assert_eq!(slips[1].number, 2);
+    let per_clerk = Database::<slips::PerClerk>::with_backend(fixture.backend());
+    let slip = |id, clerk: &str| slips::NewClerkSlip {
+        id,
+        shop: "cat".into(),
+        clerk: clerk.into(),
+    };
+    let ann = per_clerk.insert(slip(3, "ann")).await.unwrap();
+    assert_eq!(ann.number, 1);
+
+    // An upgrade assigns missing numbers, and changes no others.
+    let error = per_clerk.get::<slips::ClerkSlip>(1).await.unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Invalid, Some("number"))
+    );
+    assert!(error.to_string().contains("sequence number"), "{error}");
 }

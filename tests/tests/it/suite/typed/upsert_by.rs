@@ -517,8 +517,19 @@ struct Member {
     name: String,
 }
 
+/// A badge. Deleted badges keep their code.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "badges", soft_delete)]
+struct Badge {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[index(unique, ignore_case)]
+    code: String,
+    deleted_at: Option<DateTime>,
+}
+
 #[derive(Schema)]
-#[schema(models(Member))]
+#[schema(models(Member, Badge))]
 struct Clubs;
 
 pub async fn a_unique_index_can_ignore_case(fixture: Fixture) {
@@ -561,4 +572,48 @@ pub async fn a_unique_index_can_ignore_case(fixture: Fixture) {
         1
     );
     assert_eq!(db.find::<Member>().count().await.unwrap(), 2);
+
+    // The insert creates the id, so the id finds no document.
+    let by_id = db.upsert_by(|m| m.id(), member("eve@example.org", "Eve"));
+    let error = by_id.await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert_eq!(db.find::<Member>().count().await.unwrap(), 2);
+
+    // A soft-deleted document has the key.
+    let badge = |id, code: &str| NewBadge {
+        id,
+        code: code.into(),
+    };
+    db.insert(badge(1, "Blue")).await.unwrap();
+    db.delete::<Badge>(1).await.unwrap();
+    let hidden = db.upsert_by(|b| b.code(), badge(2, "BLUE")).await;
+    let hidden = hidden.unwrap_err();
+    assert!(hidden.to_string().contains("soft-deleted"), "{hidden}");
+}
+
+pub async fn a_transaction_runs_again_after_a_caseless_duplicate(fixture: Fixture) {
+    if !fixture.backend().capabilities().transactions {
+        return;
+    }
+    let db = odm::Database::<Clubs>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let member = |mail: &str| NewMember {
+        mail: mail.into(),
+        club: 1,
+        name: mail.into(),
+    };
+    let runs = AtomicU32::new(0);
+    let upsert = db.transaction(async |tx| -> odm::Result<_> {
+        // The transaction takes a snapshot before the concurrent insert.
+        tx.find::<Member>().count().await?;
+        if runs.fetch_add(1, Ordering::Relaxed) == 0 {
+            let other = odm::Database::<Clubs>::with_backend(fixture.backend());
+            let insert = async move { other.insert(member("Ann@example.org")).await };
+            tokio::spawn(insert).await.map_err(odm::Error::other)??;
+        }
+        tx.upsert_by(|m| m.mail(), member("ANN@example.org")).await
+    });
+    assert!(!upsert.await.unwrap().is_inserted());
+    assert_eq!(runs.load(Ordering::Relaxed), 2);
+    assert_eq!(db.find::<Member>().count().await.unwrap(), 1);
 }
