@@ -150,7 +150,7 @@ mod slips {
         pub(super) number: i64,
     }
 
-    fn renumber(_from: u32, slip: &mut odm::bson::Document) -> odm::Result<()> {
+    fn renumber(_from: u32, slip: &mut bson::Document) -> odm::Result<()> {
         slip.insert("number", 70_i64);
         Ok(())
     }
