@@ -30,7 +30,10 @@ pub(crate) use link::{LinkAttr, OnDelete, no_links_message};
 pub(crate) use managed::{ManagedField, ManagedKind};
 pub(crate) use omission::OmissionAttr;
 pub(crate) use overflow::{OrderAttr, OverflowAttr};
-pub(crate) use rollup::{Extreme, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, RollupKind};
+pub(crate) use rollup::{
+    Comparison, Extreme, ONE_DERIVED_VALUE, ROLLUP_ATTRIBUTES, RollupAttr, RollupCondition,
+    RollupKind,
+};
 pub(crate) use sequence::SequenceAttr;
 pub(crate) use serde::{SerdeContainer, SerdeDefault, SerdeField, SerdeVariant};
 use setting::{SeenSettings, expect_end, expect_flag, parse_value, parse_value_with};

@@ -225,8 +225,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[latest(10, of = Comment::post, by = at)]` | `Vec<Excerpt>` | the ten children with the greatest values of a field, in descending order |
 ///
 /// `of` names the child model and its reference to the parent: a `Ref`, an `Option` of a `Ref`, or a `Vec`.
-/// `when(is_shown = true)` restricts the rollup to children with these values. An element of `latest` is an embedded struct with
-/// some fields of the child model, with equal names and types: `#[embedded(of = Comment)]`.
+/// `when(is_shown = true, likes >= 10)` restricts the rollup to children that meet all conditions, with `=`, `!=`, `<`, `<=`, `>` or
+/// `>=`. An element of `latest` is an embedded struct with some fields of the child model, with equal names and types:
+/// `#[embedded(of = Comment)]`.
 ///
 /// A new parent starts with 0, `None` or an empty array, unless children exist already. A document that is older than the
 /// declaration reads as if the parent had no children, until `Database::repair` has filled the field. Rollups are up to date before a write of a child

@@ -14,3 +14,4 @@ pub mod projection;
 pub(crate) mod stored;
 pub(crate) mod text_token;
 pub(crate) mod validation;
+pub(crate) mod value_order;

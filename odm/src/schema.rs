@@ -40,10 +40,10 @@ pub use overflow::{
 };
 pub(crate) use rollup::ChildList;
 pub use rollup::{
-    AverageValue, CountedBy, CounterValue, ExcerptArray, ExcerptOf, ExtremeOf, Rollup, RollupKind,
-    SameType, SeesParent, StableRole, SummableValue, ensure_average, ensure_counted_by,
-    ensure_counter, ensure_extreme, ensure_ranked, ensure_sees_parent, ensure_summable,
-    excerpt_source, rollup_condition,
+    AverageValue, Comparable, CountedBy, CounterValue, ExcerptArray, ExcerptOf, ExtremeOf, Rollup,
+    RollupComparison, RollupCondition, RollupKind, SameType, SeesParent, StableRole, SummableValue,
+    ensure_average, ensure_counted_by, ensure_counter, ensure_extreme, ensure_ranked,
+    ensure_sees_parent, ensure_summable, excerpt_source, rollup_comparison, rollup_condition,
 };
 pub use sync::{FailedIndex, IndexReport, SyncIndexes};
 pub use upgrade::{UpgradeAll, UpgradeFn, UpgradeReport};

@@ -18,9 +18,27 @@ pub(crate) struct RollupAttr {
     pub(crate) of: Path,
     /// The reference from the child to the parent.
     pub(crate) reference: Ident,
-    /// Conditions on children: each path must have the value.
-    pub(crate) when: Vec<(Vec<Ident>, Expr)>,
+    /// The conditions on children. All of them must hold.
+    pub(crate) when: Vec<RollupCondition>,
     pub(crate) kind: RollupKind,
+}
+
+/// A condition on children, such as `total >= 100`.
+pub(crate) struct RollupCondition {
+    pub(crate) path: Vec<Ident>,
+    pub(crate) comparison: Comparison,
+    pub(crate) value: Expr,
+}
+
+/// The operator of a condition.
+#[derive(Clone, Copy)]
+pub(crate) enum Comparison {
+    Eq,
+    Ne,
+    Lt,
+    Lte,
+    Gt,
+    Gte,
 }
 
 /// The kind of a rollup.
@@ -111,7 +129,7 @@ struct RollupSettings {
     of: Option<Path>,
     value: Option<Vec<Ident>>,
     by: Option<Vec<Ident>>,
-    when: Vec<(Vec<Ident>, Expr)>,
+    when: Vec<RollupCondition>,
 }
 
 const ACCEPTED_SETTINGS: &str = "a rollup accepts `of = Model::reference`, `when(field = value, …)`, for `sum`, `avg`, `min` and `max` \
@@ -122,8 +140,7 @@ const ROLLUP_OF_USAGE: &str =
 const ROLLUP_VALUE_USAGE: &str = "`value` needs the name of a field: `value = likes`";
 const LATEST_LENGTH_USAGE: &str = "the maximum length must be an integer of at least 1: `#[latest(100, of = Model::reference, by = field)]`";
 const LATEST_BY_USAGE: &str = "`by` needs the name of the sorted field: `by = at`";
-const ROLLUP_WHEN_USAGE: &str =
-    "`when` needs fields of the child with values: `when(is_shown = true)`";
+const ROLLUP_WHEN_USAGE: &str = "`when` needs comparisons of the child's fields with values: `when(is_shown = true, likes >= 10)`";
 
 impl RollupSettings {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
@@ -265,10 +282,41 @@ pub(super) fn parse_path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
 }
 
 /// Parses `state = State::Open`.
-fn parse_condition(input: ParseStream<'_>) -> syn::Result<(Vec<Ident>, Expr)> {
+fn parse_condition(input: ParseStream<'_>) -> syn::Result<RollupCondition> {
     let condition_error = |error: syn::Error| syn::Error::new(error.span(), ROLLUP_WHEN_USAGE);
     let path = parse_path(input).map_err(condition_error)?;
-    let last = path.last();
-    let value = parse_value(&last, input, ROLLUP_WHEN_USAGE)?;
-    Ok((path, value))
+    let Some(comparison) = parse_comparison(input)? else {
+        return Err(syn::Error::new_spanned(path.last(), ROLLUP_WHEN_USAGE));
+    };
+    let value = input.parse().map_err(condition_error)?;
+    expect_end(input, ROLLUP_WHEN_USAGE)?;
+    Ok(RollupCondition {
+        path,
+        comparison,
+        value,
+    })
+}
+
+/// Parses the operator of a condition; `None` for another token.
+fn parse_comparison(input: ParseStream<'_>) -> syn::Result<Option<Comparison>> {
+    // An operator of two characters begins with one of a single character.
+    if input.peek(Token![==]) {
+        return Err(input.error("`when` compares with `=`: write `when(field = value)`"));
+    }
+    let found = if input.peek(Token![!=]) {
+        input.parse::<Token![!=]>().map(|_| Comparison::Ne)
+    } else if input.peek(Token![<=]) {
+        input.parse::<Token![<=]>().map(|_| Comparison::Lte)
+    } else if input.peek(Token![>=]) {
+        input.parse::<Token![>=]>().map(|_| Comparison::Gte)
+    } else if input.peek(Token![<]) {
+        input.parse::<Token![<]>().map(|_| Comparison::Lt)
+    } else if input.peek(Token![>]) {
+        input.parse::<Token![>]>().map(|_| Comparison::Gt)
+    } else if input.peek(Token![=]) {
+        input.parse::<Token![=]>().map(|_| Comparison::Eq)
+    } else {
+        return Ok(None);
+    };
+    found.map(Some)
 }

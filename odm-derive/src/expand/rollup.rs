@@ -10,7 +10,7 @@ use super::{
     wrap_nonempty,
 };
 use crate::{
-    attr::{Extreme, RollupAttr, RollupKind},
+    attr::{Comparison, Extreme, RollupAttr, RollupCondition, RollupKind},
     ctxt::Ctxt,
     model::{Field, Model},
 };
@@ -52,10 +52,10 @@ impl<'a> Model<'a> {
                 quote!(#private::path_of(#model::fields() #(#steps)*))
             };
             let reference = path(std::slice::from_ref(&rollup.reference));
-            let conditions = rollup.when.iter().map(|(field, value)| {
-                let steps = path_steps(field);
-                quote_spanned!(value.span()=> #private::rollup_condition(#model::fields() #(#steps)*, #value))
-            });
+            let conditions = rollup
+                .when
+                .iter()
+                .map(|condition| rollup_condition(private, &model, condition));
             let kind = match &rollup.kind {
                 RollupKind::Count => quote!(Count),
                 RollupKind::Sum(value) => {
@@ -75,7 +75,8 @@ impl<'a> Model<'a> {
                 }
                 RollupKind::Latest { max, by } => {
                     let (by, ty) = (path(by), field.ty);
-                    let fields = quote_spanned!(ty.span()=> <#ty as #private::ExcerptArray<#child>>::FIELDS);
+                    let fields =
+                        quote_spanned!(ty.span()=> <#ty as #private::ExcerptArray<#child>>::FIELDS);
                     quote!(Latest { max: #max, by: || #by, fields: #fields })
                 }
             };
@@ -145,9 +146,10 @@ impl<'a> Model<'a> {
                     ordered
                 }
             };
-            let conditions = rollup.when.iter().map(|(field, value)| {
-                let steps = path_steps(field);
-                quote_spanned!(value.span()=> let _ = #private::rollup_condition(<#child as #private::Document>::fields() #(#steps)*, #value);)
+            let model = quote!(<#child as #private::Document>);
+            let conditions = rollup.when.iter().map(|condition| {
+                let checked = rollup_condition(private, &model, condition);
+                quote!(let _ = #checked;)
             });
             quote!(#seen #counted #type_check #(#conditions)*)
         });
@@ -181,6 +183,25 @@ impl<'a> Model<'a> {
             #(#same)*
         }
     }
+}
+
+/// Returns the call that creates a condition on the children of a model.
+fn rollup_condition(
+    private: &PrivatePath,
+    model: &TokenStream,
+    condition: &RollupCondition,
+) -> TokenStream {
+    let (steps, value) = (path_steps(&condition.path), &condition.value);
+    let (function, comparison) = match condition.comparison {
+        Comparison::Eq => (quote!(rollup_condition), quote!(Eq)),
+        Comparison::Ne => (quote!(rollup_condition), quote!(Ne)),
+        Comparison::Lt => (quote!(rollup_comparison), quote!(Lt)),
+        Comparison::Lte => (quote!(rollup_comparison), quote!(Lte)),
+        Comparison::Gt => (quote!(rollup_comparison), quote!(Gt)),
+        Comparison::Gte => (quote!(rollup_comparison), quote!(Gte)),
+    };
+    let comparison = quote!(#private::RollupComparison::#comparison);
+    quote_spanned!(value.span()=> #private::#function(#model::fields() #(#steps)*, #comparison, #value))
 }
 
 /// Returns the accessor calls of a path.

@@ -4,19 +4,23 @@ use bson::{Bson, RawBson, doc};
 
 use super::Model;
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::operation::Direction,
+    error,
     language::{
         field::{
-            AlwaysStored, ArrayPlace, Field, FullyResident, OptionalPlace, Ordered, Path, Place,
-            Single, role, shape,
+            AlwaysStored, ArrayPlace, ElementSortKey, Field, FullyResident, OptionalPlace, Ordered,
+            Path, Place, Single, role, shape,
         },
         query::IntoValue,
     },
     metadata::rollup::{STATE_COUNT, STATE_SUM, rollup_state_path},
     model::{
         document::{Document, Ref},
+        ids::OrderedId,
         projection::Projected,
+        stored::value_at,
+        value_order::{are_comparable, compare_values},
     },
     session::scope::{InScope, WrittenIn},
 };
@@ -34,10 +38,90 @@ pub struct Rollup {
     pub model: fn() -> &'static Model,
     /// Returns the path of the children's reference to the parent.
     pub reference: fn() -> Path,
-    /// Returns the condition on children: the required values of fields.
-    pub when: fn() -> Vec<(Path, Result<RawBson>)>,
+    /// Returns the conditions on children. A child that meets all conditions counts.
+    pub when: fn() -> Vec<RollupCondition>,
     /// The kind of the rollup.
     pub kind: RollupKind,
+}
+
+/// A condition on the children of a [`Rollup`].
+#[derive(Debug, Clone)]
+pub struct RollupCondition {
+    /// The field of the child.
+    pub path: Path,
+    /// How the field compares to the value.
+    pub comparison: RollupComparison,
+    /// The stored form of the value, or the error of its conversion.
+    pub value: Result<RawBson>,
+}
+
+/// A comparison of a field with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollupComparison {
+    /// The field has the value. A missing field has the value null.
+    Eq,
+    /// The field does not have the value.
+    Ne,
+    /// The field is less than the value.
+    Lt,
+    /// The field is less than or equal to the value.
+    Lte,
+    /// The field is greater than the value.
+    Gt,
+    /// The field is greater than or equal to the value.
+    Gte,
+}
+
+impl RollupComparison {
+    /// Returns the operator of a filter.
+    pub(crate) fn operator(self) -> &'static str {
+        match self {
+            Self::Eq => "$eq",
+            Self::Ne => "$ne",
+            Self::Lt => "$lt",
+            Self::Lte => "$lte",
+            Self::Gt => "$gt",
+            Self::Gte => "$gte",
+        }
+    }
+}
+
+impl RollupCondition {
+    /// Returns the filter of the children that meet the condition.
+    ///
+    /// # Errors
+    /// The value cannot be stored.
+    pub(crate) fn to_filter(&self) -> Result<bson::Document> {
+        let value = Bson::try_from(self.value.clone()?).map_err(error::from_bson)?;
+        Ok(doc! { self.path.to_string(): { self.comparison.operator(): value } })
+    }
+
+    /// Returns whether a child meets the condition, as the filter decides.
+    ///
+    /// # Errors
+    /// The value cannot be stored.
+    pub(crate) fn matches(&self, child: &bson::Document) -> Result<bool> {
+        let value = self.value.clone()?;
+        let actual = value_at(child, &self.path.to_string()).unwrap_or(&Bson::Null);
+        if let RollupComparison::Eq | RollupComparison::Ne = self.comparison {
+            // Integers of different widths are equal.
+            let is_equal = OrderedId::from_bson(actual)? == OrderedId::from_id(&value);
+            return Ok(is_equal == (self.comparison == RollupComparison::Eq));
+        }
+        let value = Bson::try_from(value).map_err(error::from_bson)?;
+        if !are_comparable(actual, &value) {
+            return Ok(false);
+        }
+        let order = compare_values(actual, &value);
+        Ok(match self.comparison {
+            RollupComparison::Lt => order.is_lt(),
+            RollupComparison::Lte => order.is_le(),
+            RollupComparison::Gt => order.is_gt(),
+            RollupComparison::Gte => order.is_ge(),
+            RollupComparison::Eq => order.is_eq(),
+            RollupComparison::Ne => order.is_ne(),
+        })
+    }
 }
 
 /// The kind of a [`Rollup`].
@@ -118,7 +202,7 @@ impl Rollup {
     /// Returns the stored paths of the children's fields that determine a contribution, except the reference.
     pub(crate) fn input_paths(&self) -> Vec<String> {
         let when = (self.when)().into_iter();
-        let mut paths: Vec<_> = when.map(|(path, _)| path.to_string()).collect();
+        let mut paths: Vec<_> = when.map(|condition| condition.path.to_string()).collect();
         match self.kind {
             RollupKind::Count => {}
             RollupKind::Sum(value)
@@ -157,15 +241,46 @@ impl Rollup {
     }
 }
 
-/// Returns a condition on children. Derived code calls this function.
+/// Returns the condition that a child has a value, or does not have the value. Derived code calls this function.
 #[doc(hidden)]
-pub fn rollup_condition<P, V>(place: P, value: V) -> (Path, Result<RawBson>)
+pub fn rollup_condition<P, V>(place: P, comparison: RollupComparison, value: V) -> RollupCondition
 where
     P: Place<Shape: Single, Role: StableRole, Value: FullyResident>,
     V: IntoValue<P::Value>,
 {
-    (place.path(), value.into_value())
+    RollupCondition {
+        path: place.path(),
+        comparison,
+        value: value.into_value(),
+    }
 }
+
+/// Returns the condition that a child has a value on one side of another value. Derived code calls this function.
+#[doc(hidden)]
+pub fn rollup_comparison<P, V>(place: P, comparison: RollupComparison, value: V) -> RollupCondition
+where
+    P: Place<Shape: Single, Role: StableRole, Value: FullyResident + Comparable>,
+    V: IntoValue<P::Value>,
+{
+    let mut condition = rollup_condition(place, comparison, value);
+    if let Ok(RawBson::Null) = condition.value {
+        let message = "`when` compares a field with `None`, which has no order: compare with a value, or write `= None`";
+        let error = Error::new(ErrorKind::Invalid, message);
+        condition.value = Err(error.with_path(condition.path.to_string()));
+    }
+    condition
+}
+
+/// Types with an order in the conditions of rollups.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`when` cannot compare a `{Self}` by order",
+    label = "`<`, `<=`, `>` and `>=` compare numbers, `String`, dates, `ObjectId` and `Uuid`",
+    note = "`=` and `!=` compare every type; a decimal number can be stored as an integer of its smallest unit"
+)]
+pub trait Comparable {}
+#[diagnostic::do_not_recommend]
+impl<T: ElementSortKey> Comparable for T {}
 
 /// Checks that every session that writes a `C` also sees its parent. Derived code calls this function at compile time.
 #[doc(hidden)]

@@ -267,7 +267,10 @@ fn describe_rollup(rollup: &Rollup) -> String {
     let source = format!("{}.{}", rollup.collection, (rollup.reference)());
     let conditions = (rollup.when)().into_iter();
     let conditions: Vec<_> = conditions
-        .map(|(path, value)| format!("{path} {value:?}"))
+        .map(|condition| {
+            let operator = condition.comparison.operator();
+            format!("{} {operator} {:?}", condition.path, condition.value)
+        })
         .collect();
     let value = match rollup.kind {
         RollupKind::Count => "count".to_owned(),

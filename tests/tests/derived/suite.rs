@@ -428,6 +428,10 @@ macro_rules! for_every_test {
                     the_check_finds_and_the_repair_adds_caseless_texts,
                     unique_texts_ignore_case,
                 ]
+                rollup_conditions: [
+                    a_comparison_with_none_is_an_error,
+                    conditions_compare_values,
+                ]
                 rollups: [
                     a_bulk_is_counted,
                     a_transaction_updates_rollups_atomically,

@@ -16,6 +16,12 @@ struct Post {
     ordered: i64,
     #[count(of = Comment::post, where(shown = true))]
     unknown: i64,
+    #[count(of = Comment::post, when(shown == true))]
+    doubled: i64,
+    #[count(of = Comment::post, when(shown))]
+    without_value: i64,
+    #[count(of = Comment::post, when(likes >=))]
+    without_right_side: i64,
     #[sum(of = Comment::post)]
     of_what: i64,
     #[latest(of = Comment::post, by = time)]

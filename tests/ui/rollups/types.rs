@@ -18,6 +18,10 @@ struct Post {
     versions: i64,
     #[count(of = Comment::post, when(shown = "yes"))]
     condition: i64,
+    #[count(of = Comment::post, when(shown > false))]
+    unordered: i64,
+    #[count(of = Comment::post, when(likes < "many"))]
+    number_and_text: i64,
     #[latest(3, of = Comment::post, by = likes)]
     no_excerpt: Vec<Plain>,
     #[latest(3, of = Comment::post, by = shown)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document, RawDocument, doc};
 
 use crate::{
-    Result, error,
+    Result,
     language::field::Path,
     metadata::{
         self, ParsedMetadata,
@@ -17,7 +17,7 @@ use crate::{
     },
     model::{ids::OrderedId, stored::root_of},
     pending::record::PendingKind,
-    schema::{ChildList, Model, Rollup, RollupKind, SharedScope},
+    schema::{ChildList, Model, Rollup, RollupCondition, RollupKind, SharedScope},
     write::{
         footprint::update_touches,
         metadata_update::{set_at, value_at},
@@ -246,11 +246,12 @@ impl RollupGroup {
         list: &ChildList,
     ) -> Result<(Document, Document)> {
         let mut filter = Document::new();
-        for (path, value) in (rollup.when)() {
-            let value = Bson::try_from(value?).map_err(error::from_bson)?;
-            filter.insert(path.to_string(), doc! { "$eq": value });
+        let conditions = (rollup.when)();
+        if !conditions.is_empty() {
+            let conditions = conditions.iter().map(RollupCondition::to_filter);
+            filter.insert("$and", conditions.collect::<Result<Vec<_>>>()?);
         }
-        if list.needs_value && !filter.contains_key(&list.by) {
+        if list.needs_value {
             filter.insert(&list.by, doc! { "$nin": [Bson::Null, f64::NAN] });
         }
         if let Some(field) = self.child_model.soft_delete {
@@ -274,10 +275,8 @@ fn is_deleted(child_model: &Model, document: &Document) -> bool {
 
 /// Whether a document meets the condition of a rollup.
 fn matches_condition(rollup: &Rollup, document: &Document) -> Result<bool> {
-    for (path, value) in (rollup.when)() {
-        let actual = value_at(document, &path.to_string()).unwrap_or(&Bson::Null);
-        // Compare as the database does: integers of different widths are equal.
-        if OrderedId::from_bson(actual)? != OrderedId::from_id(&value?) {
+    for condition in (rollup.when)() {
+        if !condition.matches(document)? {
             return Ok(false);
         }
     }

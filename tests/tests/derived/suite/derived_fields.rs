@@ -3,4 +3,5 @@
 pub mod averages;
 pub mod computed;
 pub mod ignore_case;
+pub mod rollup_conditions;
 pub mod rollups;
