@@ -77,6 +77,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `partial = \|m\| m.name().exists()` | only documents that meet the condition |
 /// | `descending` | largest first, for an index of one field |
 /// | `ignore_case` | the text without case; serves `eq_ignore_case` and `starts_with_ignore_case`. In `index(…)`: `index(shop, ignore_case(name); unique)` |
+/// | `all_scopes` | the scope of the model is not added in front of the fields |
 /// | `expire_after_seconds = N` | MongoDB deletes documents `N` seconds after the date in the field |
 /// | `name = "…"` | the name; by default derived from the fields |
 ///

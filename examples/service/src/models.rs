@@ -30,13 +30,13 @@ impl FromStr for Tenant {
 /// A group of products.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
 #[document(collection = "categories", id = auto, scope = tenant, validate, deny_unknown_fields)]
-#[document(index(tenant, slug; unique))]
 #[garde(allow_unvalidated)]
 pub struct Category {
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
     pub tenant: Tenant,
-    /// The name in URLs.
+    /// The name in URLs, unique within the tenant.
+    #[index(unique)]
     #[garde(ascii, length(min = 1, max = 40))]
     pub slug: String,
     #[garde(length(chars, min = 1, max = 100))]
@@ -51,14 +51,14 @@ pub struct Category {
 /// The page of products has an index for each order, and a further index for the products of a category by price.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
 #[document(collection = "products", id = auto, scope = tenant, version, timestamps, validate)]
-#[document(index(tenant, sku; unique), index(tenant, category, price, id))]
-#[document(index(tenant, name, id), index(tenant, price, id), index(tenant, -created_at, -id))]
+#[document(index(category, price, id), index(name, id), index(price, id), index(-created_at, -id))]
 #[garde(allow_unvalidated)]
 pub struct Product {
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
     pub tenant: Tenant,
     /// The number in the catalog.
+    #[index(unique)]
     #[garde(ascii, length(min = 1, max = 40))]
     pub sku: String,
     #[garde(length(chars, min = 1, max = 100))]
@@ -91,12 +91,12 @@ pub struct Product {
 /// A person who orders and reviews products.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
 #[document(collection = "customers", id = auto, scope = tenant, validate, deny_unknown_fields)]
-#[document(index(tenant, email; unique))]
 #[garde(allow_unvalidated)]
 pub struct Customer {
     #[serde(rename = "_id", with = "odm::json")]
     pub id: ObjectId,
     pub tenant: Tenant,
+    #[index(unique)]
     #[garde(contains("@"), length(max = 200))]
     pub email: String,
     #[garde(length(chars, min = 1, max = 100))]
@@ -136,7 +136,7 @@ pub struct Review {
 /// An order of a customer.
 #[derive(Debug, Clone, Serialize, Deserialize, Document, Validate)]
 #[document(collection = "orders", id = auto, scope = tenant, insert_struct, validate)]
-#[document(timestamps(created = placed), index(tenant, customer, -placed), deny_unknown_fields)]
+#[document(timestamps(created = placed), index(customer, -placed), deny_unknown_fields)]
 #[garde(allow_unvalidated)]
 pub struct Order {
     #[serde(rename = "_id", with = "odm::json")]

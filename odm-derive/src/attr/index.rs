@@ -49,11 +49,19 @@ pub(crate) struct IndexOptions {
     pub(crate) ignore_case: Option<Ident>,
     pub(crate) partial: Option<ExprClosure>,
     pub(crate) expire_after_seconds: Option<LitInt>,
+    /// Whether the scope of the model is not added to the index.
+    pub(crate) all_scopes: Option<Ident>,
     pub(crate) name: Option<LitStr>,
 }
 
 /// The options without a value.
-const FLAGS: [&str; 4] = ["unique", "sparse", "descending", "ignore_case"];
+const FLAGS: [&str; 5] = [
+    "unique",
+    "sparse",
+    "descending",
+    "ignore_case",
+    "all_scopes",
+];
 
 pub(crate) const OPTIONS_AFTER_SEMICOLON: &str =
     "the options of an index follow a semicolon: `index(host, -time; unique)`";
@@ -229,11 +237,12 @@ const INDEX_OPTIONS: &[&str] = &[
     "ignore_case",
     "partial",
     "expire_after_seconds",
+    "all_scopes",
     "name",
 ];
 
-const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending`, `ignore_case`, `partial = |m| …`, `expire_after_seconds = N` and `name \
-     = \"…\"`";
+const ACCEPTED_OPTIONS: &str = "an index accepts `unique`, `sparse`, `descending`, `ignore_case`, `partial = |m| …`, `expire_after_seconds = N`, \
+     `all_scopes` and `name = \"…\"`";
 const INDEX_FIELDS_USAGE: &str = "an index needs fields: `index(host, -time)`";
 const IGNORE_CASE_USAGE: &str = "an index of several fields ignores the case of one text: write `index(tenant, ignore_case(mail); unique)`";
 const IGNORE_CASE_FIELD: &str =
@@ -249,7 +258,7 @@ impl IndexOptions {
             .map_err(|error| syn::Error::new(error.span(), ACCEPTED_OPTIONS))?;
         seen.ensure_new(&name)?;
         match name.to_string().as_str() {
-            "unique" | "sparse" | "descending" | "ignore_case" => {
+            "unique" | "sparse" | "descending" | "ignore_case" | "all_scopes" => {
                 expect_flag(&name, input)?;
                 self.unique |= name == "unique";
                 self.sparse |= name == "sparse";
@@ -257,6 +266,8 @@ impl IndexOptions {
                     self.descending = Some(name);
                 } else if name == "ignore_case" {
                     self.ignore_case = Some(name);
+                } else if name == "all_scopes" {
+                    self.all_scopes = Some(name);
                 }
             }
             "partial" => self.partial = Some(parse_value(&name, input, INDEX_PARTIAL_USAGE)?),
@@ -298,6 +309,15 @@ impl IndexOptions {
 }
 
 impl IndexKey {
+    /// Returns the key of a whole field.
+    pub(crate) fn ascending(name: &Ident) -> Self {
+        Self {
+            path: vec![name.clone()],
+            direction: KeyDirection::Ascending,
+            ignore_case: false,
+        }
+    }
+
     /// Returns the key of `#[index]` on a field.
     pub(crate) fn of_field(name: &Ident, options: &IndexOptions) -> Self {
         Self {

@@ -127,7 +127,12 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     let upgrade = find_upgrade(ctxt, &container);
     let shard_key = ShardKey::parse(ctxt, &model, id, &container.shard_key);
     if let Some(shard_key) = &shard_key {
-        shard_key.ensure_indexes_allowed(ctxt, declared_indexes(&model, &indexes));
+        let stored = declared_indexes(&model, &indexes);
+        let stored = stored.map(|(keys, options, at)| {
+            let keys = stored_index(&model, keys, options).keys;
+            (keys, options, at)
+        });
+        shard_key.ensure_indexes_allowed(ctxt, stored);
         if let Some(enum_type) = &container.variant_of {
             ctxt.error_at(
                 enum_type,
@@ -452,7 +457,9 @@ fn valid_indexes<'c>(
                 ),
             );
         }
-        before.ensure_distinct(ctxt, &keys, options, at);
+        ensure_scope_setting(ctxt, model, &keys, options);
+        let stored = stored_index(model, keys.clone(), options);
+        before.ensure_distinct(ctxt, &stored.keys, options, at);
         ensure_indexable_keys(ctxt, model, &keys);
         ensure_caseless_keys(ctxt, model, &keys);
         if options.unique && !ensure_unique_index(ctxt, model, &keys, options) {
@@ -471,6 +478,43 @@ fn valid_indexes<'c>(
         !is_refused && !index.keys.iter().any(overflows)
     });
     right
+}
+
+/// Reports `all_scopes` without effect, and sparse indexes that the scope would make complete.
+fn ensure_scope_setting(
+    ctxt: &mut Ctxt,
+    model: &Model<'_>,
+    keys: &[IndexKey],
+    options: &IndexOptions,
+) {
+    let scope = model.scope_field();
+    let has_scope = |scope: &Field<'_>| keys.iter().any(|key| key.path == [scope.ident.clone()]);
+    if let Some(setting) = &options.all_scopes {
+        if scope.is_none() {
+            ctxt.error_at(
+                setting,
+                "`all_scopes` is for an index of a model with a `scope`: remove it",
+            );
+        } else if scope.is_some_and(has_scope) {
+            ctxt.error_at(
+                setting,
+                "the index has the scope already: remove the scope or `all_scopes`",
+            );
+        }
+    }
+    if options.sparse
+        && keys.len() > 1
+        && stored_index(model, keys.to_vec(), options).begins_with_scope
+        && let Some(name) = keys.first().and_then(|key| key.path.first())
+    {
+        ctxt.error_at(
+            name,
+            format!(
+                "the scope is added to the index, and every document has a scope, so the index cannot be `sparse`: write \
+                 `partial = |m| m.{name}().exists()`"
+            ),
+        );
+    }
 }
 
 /// Reports texts whose caseless form updates of the framework would not maintain.
@@ -723,6 +767,35 @@ fn declared_indexes<'m>(
     of_fields.chain(of_struct)
 }
 
+/// A declared index as the database has it.
+pub(super) struct StoredIndex<'o> {
+    pub(super) keys: Vec<IndexKey>,
+    pub(super) options: &'o IndexOptions,
+    /// Whether the first key is the scope, which the declaration does not name.
+    pub(super) begins_with_scope: bool,
+}
+
+/// Returns an index as the database has it. An index of a model with a scope begins with the scope, because every query of a session
+/// has a condition on the scope. An index for expiry has a single key.
+fn stored_index<'o>(
+    model: &Model<'_>,
+    mut keys: Vec<IndexKey>,
+    options: &'o IndexOptions,
+) -> StoredIndex<'o> {
+    let is_complete = options.all_scopes.is_some() || options.expire_after_seconds.is_some();
+    let scope = model
+        .scope_field()
+        .filter(|scope| !is_complete && keys.iter().all(|key| key.path != [scope.ident.clone()]));
+    if let Some(scope) = scope {
+        keys.insert(0, IndexKey::ascending(scope.ident));
+    }
+    StoredIndex {
+        keys,
+        options,
+        begins_with_scope: scope.is_some(),
+    }
+}
+
 /// Returns the check that the type of the `_id` can be an id.
 fn id_check(model: &Model<'_>, id: &Field<'_>, private: &PrivatePath) -> TokenStream {
     let (name, ty) = (&model.input.ident, id.ty);
@@ -958,7 +1031,8 @@ fn document_impl(
         |stored| quote!(managed: &[#stored],),
     );
     let indexes = declared_indexes(model, compound)
-        .map(|(keys, options, _)| index_expression(&keys, options, true, private));
+        .map(|(keys, options, _)| stored_index(model, keys, options))
+        .map(|index| index_expression(&index, true, private));
     let version_index = upgrade
         .as_ref()
         .map(|_| quote!(#private::index_of_versions()));
@@ -1056,11 +1130,15 @@ fn comma_separated(all: impl Iterator<Item = TokenStream>) -> TokenStream {
 /// Returns an expression that builds an index. `are_known` means that the derive has checked the types of the model's own fields.
 /// The compiler checks the types of embedded fields.
 pub(super) fn index_expression(
-    keys: &[IndexKey],
-    options: &IndexOptions,
+    index: &StoredIndex<'_>,
     are_known: bool,
     private: &PrivatePath,
 ) -> TokenStream {
+    let StoredIndex {
+        keys,
+        options,
+        begins_with_scope,
+    } = index;
     let ttl = options.expire_after_seconds.is_some();
     let is_unique = options.unique && options.partial.is_none();
     let key_expressions = keys.iter().map(|key| {
@@ -1084,7 +1162,10 @@ pub(super) fn index_expression(
         set.push(quote!(index.unique = true;));
     }
     if options.sparse {
-        set.push(quote!(index.sparse = true;));
+        set.push(match begins_with_scope {
+            true => quote!(#private::leave_out_missing(&mut index);),
+            false => quote!(index.sparse = true;),
+        });
     }
     if let Some(partial) = &options.partial {
         set.push(quote_spanned! {partial.span()=>

@@ -8,7 +8,7 @@ use syn::{DataEnum, DeriveInput, Ident, Type, ext::IdentExt, spanned::Spanned};
 
 use super::{
     GeneratedCode, PrivatePath,
-    document::{index_expression, root_tree},
+    document::{StoredIndex, index_expression, root_tree},
     fields::{closed_impl, layout_function, stored_item, with_span},
     scope::in_any_scope,
     type_text, where_bounds, with_params,
@@ -382,7 +382,12 @@ impl<'a> EnumDocument<'a> {
         let own_indexes = self
             .indexes
             .iter()
-            .map(|attr| index_expression(&attr.keys, &attr.options, false, private));
+            .map(|attr| StoredIndex {
+                keys: attr.keys.clone(),
+                options: &attr.options,
+                begins_with_scope: false,
+            })
+            .map(|index| index_expression(&index, false, private));
         let checks = self
             .model_assertions()
             .map(|check| quote!(const { #check };));

@@ -33,6 +33,7 @@ impl<'a> Model<'a> {
 
     /// Checks the numbered fields, and the fields that separate their sequences. Returns the unique indexes of the valid fields.
     pub(crate) fn check_sequences(&mut self, ctxt: &mut Ctxt) -> Vec<IndexAttr> {
+        let scope = self.scope_field().map(|field| field.ident);
         let (mut indexes, mut invalid) = (Vec::new(), Vec::new());
         for (field, sequence) in self.sequence_fields() {
             let errors = ctxt.error_count();
@@ -72,7 +73,7 @@ impl<'a> Model<'a> {
             }
             // The compiler reports an option, which is no integer.
             if field.is_valid && !has_errors && !is_option(field.ty) {
-                indexes.push(sequence.unique_index(field.ident));
+                indexes.push(sequence.unique_index(field.ident, scope));
             }
         }
         for field in &mut self.fields {
@@ -170,10 +171,14 @@ impl<'a> Model<'a> {
 }
 
 impl SequenceAttr {
-    /// Returns the index that keeps the numbers unique, also if documents come from outside of the framework.
-    fn unique_index(&self, number: &Ident) -> IndexAttr {
+    /// Returns the index that keeps the numbers unique, also if documents come from outside of the framework. A sequence that is not
+    /// per scope numbers the documents of all scopes.
+    fn unique_index(&self, number: &Ident, scope: Option<&Ident>) -> IndexAttr {
         let options = IndexOptions {
             unique: true,
+            all_scopes: scope
+                .filter(|scope| self.per.as_ref() != Some(*scope))
+                .cloned(),
             ..IndexOptions::default()
         };
         let names = self.per.iter().chain([number]);

@@ -6,6 +6,7 @@ mod group;
 mod id_prefix;
 mod page;
 mod pipeline;
+mod scope_index;
 
 use std::{
     collections::VecDeque,
@@ -25,6 +26,7 @@ pub use drift::{Drift, FindDrift};
 pub use group::{GroupBy, Grouped};
 pub use page::{FindPage, IntoPageToken, Page, PageToken};
 pub use pipeline::Pipeline;
+use scope_index::explain_in_scope;
 
 use crate::{
     Error, ErrorKind, Result,
@@ -583,7 +585,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
         let (filter, related) = explain_related(&self.access, &T::MODEL, filter).await?;
         self.filter = filter;
         let find = self.to_operation()?;
-        let explain = self.access.explain(&T::MODEL, find).await?;
+        let explain = explain_in_scope(&self.access, &T::MODEL, find).await?;
         Ok(operation::Explain { related, ..explain })
     }
 

@@ -489,6 +489,17 @@ pub fn leave_out_missing_texts(index: &mut Index) {
     index.partial = Some(condition);
 }
 
+/// Lets an index on the scope and another field leave out documents without the other field. In a sparse index, the scope would keep
+/// every document.
+#[doc(hidden)]
+pub fn leave_out_missing(index: &mut Index) {
+    let others = index.keys.iter().skip(1);
+    let present = others.map(|(path, _)| (path.clone(), Bson::from(doc! { "$exists": true })));
+    let condition: bson::Document = present.collect();
+    let condition = to_raw_document(&condition).unwrap_or_else(|error| panic!("{error}"));
+    index.partial = Some(condition);
+}
+
 /// The type of a text with an index that ignores case.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

@@ -163,6 +163,34 @@ impl SyncIndexes {
         self
     }
 
+    /// Logs a warning for each model with a scope and without an index that begins with the scope. Every query of a session would read
+    /// the documents of all scopes.
+    pub(crate) fn warn_of_scopes_without_index(&self) {
+        for model in &self.models {
+            let Some(scope) = model.scope else {
+                continue;
+            };
+            let of_collection =
+                |(other, _): &&(&Model, Vec<Index>)| other.collection == model.collection;
+            let declared = self.declared.iter().filter(of_collection);
+            let mut declared = declared.flat_map(|(_, indexes)| indexes);
+            let begins_with_scope = |index: &Index| {
+                index
+                    .keys
+                    .first()
+                    .is_some_and(|(path, _)| path == scope.stored)
+            };
+            if !declared.any(begins_with_scope) && model.shard_key().is_none() {
+                tracing::warn!(
+                    target: "odm::indexes",
+                    model = model.name, collection = model.collection,
+                    "no index begins with the scope `{scope}`, so the queries of a session read the documents of all scopes: declare `index({scope})` in `#[document(…)]`",
+                    scope = scope.stored
+                );
+            }
+        }
+    }
+
     /// Compares the declared indexes with the database, and changes nothing.
     pub(crate) async fn find_missing(self) -> Result<MissingIndexes> {
         let existing: BTreeSet<_> = self.backend.list_collections().await?.into_iter().collect();

@@ -254,6 +254,11 @@ impl Scope {
         }
     }
 
+    /// Returns whether the session is for a single scope.
+    pub(crate) fn is_single(&self) -> bool {
+        matches!(self.0, ScopeKind::One(_))
+    }
+
     /// Returns whether the session covers all scopes.
     pub(crate) fn is_all(&self) -> bool {
         matches!(self.0, ScopeKind::All)

@@ -326,6 +326,13 @@ macro_rules! for_every_test {
                 round_trips: [
                     round_trips_match_the_book,
                 ]
+                tenant_documents: [
+                    a_crash_leaves_a_whole_tenant_or_none,
+                    a_large_tenant_is_deleted,
+                    a_tenant_exists,
+                    inserts_beside_the_delete_of_their_tenant,
+                    the_documents_of_a_tenant_go_with_the_tenant,
+                ]
                 tenants: [
                     a_later_parent_counts_children_of_its_scope,
                     array_actions_are_limited_to_the_scope,

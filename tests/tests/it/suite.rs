@@ -450,6 +450,8 @@ macro_rules! for_every_test {
                     different_indexes_are_reported_and_replaced_on_request,
                 ]
                 scope: [
+                    indexes_begin_with_the_scope,
+                    a_query_of_a_scope_without_an_index_is_warned_about,
                     all_models_can_be_watched_across_scopes,
                     all_scopes_can_be_watched,
                     a_join_stays_in_the_scope,

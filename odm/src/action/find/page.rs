@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use token::TokenSide;
 pub use token::{IntoPageToken, PageToken};
 
-use super::{Find, decode_and_join};
+use super::{Find, decode_and_join, scope_index::explain_in_scope};
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{self, Direction, Explain},
@@ -172,7 +172,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         let filter = self.find.filter.clone();
         let (filter, related) = explain_related(&access, &T::MODEL, filter).await?;
         let page_query = self.page_query(filter).map_err(error::of_model::<T>)?;
-        let explain = access.explain(&T::MODEL, page_query.operation).await?;
+        let explain = explain_in_scope(&access, &T::MODEL, page_query.operation).await?;
         Ok(Explain { related, ..explain })
     }
 

@@ -39,6 +39,7 @@ pub(super) fn explain_from_engine(explain: engine::Explain, limit: Option<u64>) 
         documents_examined: explain.documents_examined,
         returned: limit.map_or(explain.returned, |limit| explain.returned.min(limit)),
         related: Vec::new(),
+        missing_index: None,
     }
 }
 

@@ -24,6 +24,9 @@ pub struct Explain {
     pub returned: u64,
     /// The answers of conditions on related documents, in the order in which the query needs them. A backend returns none.
     pub related: Vec<RelatedPlan>,
+    /// The declaration of an index for a query of a scope, such as `index(status, -placed)`. `None` if an index serves the query, and
+    /// for a query without a scope. A backend returns `None`.
+    pub missing_index: Option<String>,
 }
 
 /// The answer of a condition on related documents: on the targets of a reference, or on children.
@@ -57,7 +60,8 @@ pub enum RelatedStrategy {
 }
 
 impl Explain {
-    /// Returns a warning for each condition on related documents with a query for ids that reads its whole collection.
+    /// Returns a warning for a query of a scope that reads the documents of all scopes, and for each condition on related documents
+    /// with a query for ids that reads its whole collection.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let scans = self
@@ -73,7 +77,12 @@ impl Explain {
                 related.collection, related.reference
             )
         };
-        scans.map(warning).collect()
+        let of_scope = self.missing_index.iter().map(|declaration| {
+            format!(
+                "the query of a scope reads the documents of all scopes: declare `{declaration}` in `#[document(…)]`, which begins with the scope by itself"
+            )
+        });
+        of_scope.chain(scans.map(warning)).collect()
     }
 }
 

@@ -204,7 +204,9 @@ async fn check_indexes<S: Schema>(database: &Database<S>, check: IndexCheck) -> 
         return Ok(());
     }
     let access = database.session.access();
-    let missing = SyncIndexes::new::<S>(access.backend()).find_missing();
+    let declared = SyncIndexes::new::<S>(access.backend());
+    declared.warn_of_scopes_without_index();
+    let missing = declared.find_missing();
     let missing = match (missing.await, check) {
         (Ok(missing), _) => missing,
         (Err(error), IndexCheck::Fail) => return Err(error),

@@ -9,4 +9,5 @@ pub mod reference_updates;
 pub mod references;
 pub mod relation;
 pub mod round_trips;
+pub mod tenant_documents;
 pub mod tenants;

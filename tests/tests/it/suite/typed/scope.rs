@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use odm::{
     Database, Edited, ErrorKind, Filter, Session,
     backend::{operation, read_to_end},
@@ -523,4 +525,191 @@ pub async fn all_models_can_be_watched_across_scopes(fixture: Fixture) {
     let first = unscoped.next().await.unwrap().unwrap();
     assert_eq!(first.token, second.token);
     assert_eq!(first.of::<User>().unwrap().unwrap().id, "new");
+}
+
+/// Every index begins with the scope, unless its declaration says otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(
+    collection = "orders",
+    scope = tenant,
+    index(status, -placed),
+    index(placed, tenant)
+)]
+struct Order {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[serde(rename = "t")]
+    tenant: TenantId,
+    #[index(unique)]
+    number: i64,
+    #[index(unique, all_scopes)]
+    code: i64,
+    #[index(unique, ignore_case)]
+    mail: String,
+    status: String,
+    #[index(expire_after_seconds = 1_000_000_000)]
+    placed: DateTime,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[index(unique, sparse)]
+    note: Option<String>,
+    #[sequence]
+    receipt: i64,
+    weight: i64,
+}
+
+/// A model without an index.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "scraps", scope = tenant)]
+struct Scrap {
+    #[serde(rename = "_id")]
+    id: i64,
+    tenant: TenantId,
+    #[serde(rename = "sort")]
+    kind: String,
+    at: i64,
+}
+
+#[derive(Schema)]
+#[schema(models(Order, Scrap))]
+struct Indexed;
+
+fn order(id: i64, mail: &str) -> NewOrder {
+    NewOrder {
+        id,
+        number: id % 10,
+        code: id,
+        mail: mail.into(),
+        status: "open".into(),
+        placed: DateTime::now(),
+        note: None,
+        weight: id,
+    }
+}
+
+pub async fn indexes_begin_with_the_scope(fixture: Fixture) {
+    let db = Database::<Indexed>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    let declared: Vec<_> = Order::indexes()
+        .into_iter()
+        .map(|index| {
+            let keys = index.keys.iter().map(|(path, direction)| match direction {
+                operation::Direction::Ascending => path.clone(),
+                operation::Direction::Descending => format!("-{path}"),
+            });
+            keys.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let expected = [
+        "t number",
+        "code",
+        "t _odm.caseless.mail",
+        "placed",
+        "receipt",
+        "t status -placed",
+        "placed t",
+        "t note",
+    ];
+    assert_eq!(
+        declared.iter().collect::<BTreeSet<_>>(),
+        expected.map(String::from).iter().collect()
+    );
+    let acme = db.scope(&TenantId("acme".into()));
+    let globex = db.scope(&TenantId("globex".into()));
+    acme.insert(order(1, "a@b.c")).await.unwrap();
+    // Unique within the scope, and without a note twice.
+    globex.insert(order(11, "A@b.c")).await.unwrap();
+    acme.insert(order(2, "d@b.c")).await.unwrap();
+    let mut noted = order(3, "e@b.c");
+    noted.note = Some("x".into());
+    acme.insert(noted.clone()).await.unwrap();
+    for duplicate in [
+        NewOrder {
+            id: 21,
+            code: 21,
+            number: 1,
+            ..order(4, "f@b.c")
+        },
+        NewOrder {
+            code: 11,
+            ..order(4, "f@b.c")
+        },
+        order(4, "A@B.C"),
+        NewOrder {
+            note: Some("x".into()),
+            ..order(4, "f@b.c")
+        },
+    ] {
+        let error = acme.insert(duplicate).await.unwrap_err();
+        assert!(error.is_duplicate_key(), "{error}");
+    }
+    globex
+        .insert(NewOrder {
+            note: Some("x".into()),
+            ..order(12, "g@b.c")
+        })
+        .await
+        .unwrap();
+    let updated = acme
+        .upsert_by(|o| o.number(), order(31, "h@b.c"))
+        .await
+        .unwrap();
+    assert!(!updated.is_inserted());
+
+    // Queries of a session use the indexes.
+    let open = acme.find::<Order>().filter(|o| o.status().eq("open"));
+    let explain = open.sort(|o| o.placed().desc()).explain().await.unwrap();
+    assert_eq!(explain.indexes, ["t_1_status_1_placed_-1"]);
+    assert_eq!(
+        (explain.documents_examined, explain.warnings()),
+        (3, vec![])
+    );
+}
+
+pub async fn a_query_of_a_scope_without_an_index_is_warned_about(fixture: Fixture) {
+    let db = Database::<Indexed>::with_backend(fixture.backend());
+    let acme = db.scope(&TenantId("acme".into()));
+    acme.insert(NewScrap {
+        id: 1,
+        kind: "a".into(),
+        at: 1,
+    })
+    .await
+    .unwrap();
+    let find = || {
+        acme.find::<Scrap>()
+            .filter(|s| s.kind().eq("a") & s.at().gt(0))
+    };
+    let declaration = "index(sort, at)".to_owned();
+    let explain = find().explain().await.unwrap();
+    assert_eq!(explain.missing_index.as_ref(), Some(&declaration));
+    let [warning] = &explain.warnings()[..] else {
+        panic!("{explain:?}");
+    };
+    assert!(warning.contains(&declaration), "{warning}");
+    let page = find()
+        .sort(|s| s.at().desc())
+        .page(3)
+        .explain()
+        .await
+        .unwrap();
+    assert_eq!(page.missing_index, Some(declaration));
+    let all = acme.find::<Scrap>().explain().await.unwrap();
+    assert_eq!(all.missing_index.as_deref(), Some("index(tenant)"));
+    let sorted = acme
+        .find::<Scrap>()
+        .sort(|s| s.at().desc())
+        .explain()
+        .await
+        .unwrap();
+    assert_eq!(sorted.missing_index.as_deref(), Some("index(-at)"));
+    // A document by `_id`, and a query of all scopes.
+    let by_id = acme
+        .find::<Scrap>()
+        .filter(|s| s.id().eq(1))
+        .explain()
+        .await
+        .unwrap();
+    assert_eq!(by_id.missing_index, None);
+    let all = db.all_scopes().find::<Scrap>().explain().await.unwrap();
+    assert_eq!(all.missing_index, None);
 }
