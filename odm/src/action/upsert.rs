@@ -370,7 +370,7 @@ fn upsert_with_hooks<T: Document, K: AtMostOneTarget>(
 /// Fails for a model with a generated id, or with a sequence number in the id: the id is unknown before the insert.
 fn ensure_id_is_known<T: Document>() -> Result<()> {
     if T::GENERATES_ID {
-        let message = "the insert generates the `_id` of this model, so `or_insert` cannot insert a document with the `_id` of the \
+        let message = "the insert generates the `_id` of this model, so an upsert by `_id` cannot insert a document with the `_id` of the \
                        update: use `upsert_by` with a unique index, or remove `id = auto` from the model";
         let error = Error::new(ErrorKind::Unsupported, message).with_path("_id");
         return Err(error::of_model::<T>(error));

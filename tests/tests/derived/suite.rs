@@ -328,7 +328,6 @@ macro_rules! for_every_test {
                 ]
                 tenant_documents: [
                     a_crash_leaves_a_whole_tenant_or_none,
-                    a_large_tenant_is_deleted,
                     a_tenant_exists,
                     inserts_beside_the_delete_of_their_tenant,
                     the_documents_of_a_tenant_go_with_the_tenant,

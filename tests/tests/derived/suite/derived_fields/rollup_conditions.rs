@@ -146,8 +146,11 @@ async fn assert_exact(db: &Db, account: i64, when: &str) {
     };
     let account = db.get::<Account>(account).await.unwrap();
     assert_eq!(account, expected, "{when}");
+}
+
+async fn assert_clean(db: &Db) {
     let report = db.check().await.unwrap();
-    assert!(report.is_clean(), "{when}: {report}");
+    assert!(report.is_clean(), "{report}");
 }
 
 pub async fn conditions_compare_values(fixture: Fixture) {
@@ -160,6 +163,7 @@ pub async fn conditions_compare_values(fixture: Fixture) {
     // A new account finds its children by queries.
     db.insert(NewAccount { id: 2 }).await.unwrap();
     assert_exact(&db, 2, "after the insert of the parent").await;
+    assert_clean(&db).await;
 
     // Values cross the boundaries, and get null and NaN.
     for (id, shift) in [(2, 5), (10, 1), (22, 9), (30, 3), (38, 2)] {
@@ -189,6 +193,7 @@ pub async fn conditions_compare_values(fixture: Fixture) {
     for account in [1, 2] {
         assert_exact(&db, account, "after the deletes").await;
     }
+    assert_clean(&db).await;
 }
 
 /// A comparison with `None` selects no order.
