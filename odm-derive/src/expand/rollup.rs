@@ -146,10 +146,11 @@ impl<'a> Model<'a> {
                     ordered
                 }
             };
-            let model = quote!(<#child as #private::Document>);
             let conditions = rollup.when.iter().map(|condition| {
+                let span = condition.value.span();
+                let model = quote_spanned!(span=> <#child as #private::Document>);
                 let checked = rollup_condition(private, &model, condition);
-                quote!(let _ = #checked;)
+                quote_spanned!(span=> let _ = #checked;)
             });
             quote!(#seen #counted #type_check #(#conditions)*)
         });
@@ -193,15 +194,17 @@ fn rollup_condition(
 ) -> TokenStream {
     let (steps, value) = (path_steps(&condition.path), &condition.value);
     let (function, comparison) = match condition.comparison {
-        Comparison::Eq => (quote!(rollup_condition), quote!(Eq)),
-        Comparison::Ne => (quote!(rollup_condition), quote!(Ne)),
-        Comparison::Lt => (quote!(rollup_comparison), quote!(Lt)),
-        Comparison::Lte => (quote!(rollup_comparison), quote!(Lte)),
-        Comparison::Gt => (quote!(rollup_comparison), quote!(Gt)),
-        Comparison::Gte => (quote!(rollup_comparison), quote!(Gte)),
+        Comparison::Eq => ("rollup_condition", "Eq"),
+        Comparison::Ne => ("rollup_condition", "Ne"),
+        Comparison::Lt => ("rollup_comparison", "Lt"),
+        Comparison::Lte => ("rollup_comparison", "Lte"),
+        Comparison::Gt => ("rollup_comparison", "Gt"),
+        Comparison::Gte => ("rollup_comparison", "Gte"),
     };
-    let comparison = quote!(#private::RollupComparison::#comparison);
-    quote_spanned!(value.span()=> #private::#function(#model::fields() #(#steps)*, #comparison, #value))
+    let [function, comparison] = [function, comparison].map(|name| Ident::new(name, value.span()));
+    quote_spanned! {value.span()=>
+        #private::#function(#model::fields() #(#steps)*, #private::RollupComparison::#comparison, #value)
+    }
 }
 
 /// Returns the accessor calls of a path.
