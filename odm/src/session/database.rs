@@ -181,6 +181,8 @@ impl<S: Schema> Database<S> {
     /// new file, which then replaces the old file in one step. The disk needs room for both. Reads go on meanwhile. Writes wait, about as
     /// long as a [backup](Self::backup) takes. A crash leaves the old file or the new file.
     ///
+    /// A drop of the future ends the copy, and the old file stays. After the copy, the compaction completes in the background.
+    ///
     /// ```
     /// # use odm::prelude::*;
     /// # #[derive(Serialize, Deserialize, Document)]
