@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use conflicts::contended_keys;
 use index_build::IndexBuilds;
-use large::MAX_STAGING_TIME;
+use large::{INTERRUPT_INTERVAL, MAX_STAGING_TIME};
 use leader::CommitLeader;
 use outcome::BatchOutcome;
 use staging::{CommitBatch, StagingArea};
@@ -36,6 +36,7 @@ use crate::catalog::Catalog;
 use crate::compaction::CompactionReport;
 use crate::durability::Durability;
 use crate::error::{Error, Result};
+use crate::interrupt;
 use crate::overlay::{ConflictCheck, OverlayOutcome, WriteOverlay};
 use crate::store::{
     Changes, ClosedSnapshot, Snapshot, StorageUsage, Store, StoreView, snapshot_contains,
@@ -84,6 +85,8 @@ pub(crate) struct Committer {
     file_waits: AtomicU32,
     /// Set while the store is not writable and the outcome of the last commit is unknown.
     failure: Mutex<Option<CommitFailure>>,
+    /// Whether a compaction copies the file. Commits wait for its end.
+    is_compacting: AtomicBool,
     is_closed: AtomicBool,
 }
 
@@ -147,6 +150,7 @@ impl Committer {
             large_turn: Mutex::default(),
             file_waits: AtomicU32::new(0),
             failure: Mutex::default(),
+            is_compacting: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -326,7 +330,9 @@ impl Committer {
         let leader = self.become_leader();
         self.check_open()?;
         // Only the leader commits to the store. So the staging area stays free, and its changes are committed to the new file.
+        self.is_compacting.store(true, Ordering::Release);
         let compacted = self.store.compact();
+        self.is_compacting.store(false, Ordering::Release);
         let mut stage = self.lock_staging();
         // The old file is closed when its last reader ends.
         let moved = self.store.snapshot().map(|snapshot| {
@@ -422,9 +428,9 @@ impl Committer {
         Box::new(move |key| {
             let mut stage = committer.lock_open_staging()?;
             let checked = stage.conflicts().check_key(id, key);
-            if checked.is_err() && stage.conflicts().is_key_claimed_by_large(id, key) {
-                // A retry before the end of the large write would have the same conflict.
-                committer.wait_for_large(stage)?;
+            if checked.is_err() {
+                let is_large = stage.conflicts().is_key_claimed_by_large(id, key);
+                committer.wait_after_conflict(stage, is_large)?;
             }
             checked
         })
@@ -441,10 +447,38 @@ impl Committer {
             Some(keys) => stage.conflicts().claim_many_keys(id, changes, keys),
             None => stage.conflicts().claim_keys(id, changes),
         };
-        if claimed.is_err() && stage.conflicts().are_claimed_by_large(id, changes) {
-            self.wait_for_large(stage)?;
+        if claimed.is_err() {
+            let is_large = stage.conflicts().are_claimed_by_large(id, changes);
+            self.wait_after_conflict(stage, is_large)?;
         }
         claimed
+    }
+
+    /// Waits after a write conflict as long as a retry would have the same conflict: until the end of a large write that has claimed
+    /// the key, or until the end of a compaction, which the commit of the other write waits for.
+    ///
+    /// # Errors
+    /// Would block, cancelled, timed out.
+    fn wait_after_conflict(
+        &self,
+        stage: MutexGuard<'_, StagingArea>,
+        is_claimed_by_large: bool,
+    ) -> Result<()> {
+        if is_claimed_by_large {
+            return self.wait_for_large(stage);
+        }
+        drop(stage);
+        if !self.is_compacting.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        brief::ensure_may_wait()?;
+        let mut progress = self.lock_progress();
+        while self.is_compacting.load(Ordering::Acquire) {
+            interrupt::check_now()?;
+            let waited = self.committed.wait_timeout(progress, INTERRUPT_INTERVAL);
+            (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
     }
 
     /// Ends a transaction without its changes.
@@ -489,10 +523,9 @@ impl Committer {
             let changes = &overlay_outcome.changes;
             if let Err(conflict) = stage.conflicts().check_outcome(id, overlay_outcome) {
                 let conflicts = stage.conflicts();
-                if conflicts.is_outcome_claimed_by_large(id, overlay_outcome) {
-                    // A retry before the end of the large write would have the same conflict. A thread that must not wait retries.
-                    let _ = self.wait_for_large(stage);
-                }
+                let is_large = conflicts.is_outcome_claimed_by_large(id, overlay_outcome);
+                // A thread that must not wait retries.
+                let _ = self.wait_after_conflict(stage, is_large);
                 return Err(conflict);
             }
             self.require_open(&mut stage)?;

@@ -37,7 +37,7 @@ pub(super) const MAX_STAGING_TIME: Duration = Duration::from_millis(20);
 const MAX_SHARED_RUNS: usize = 4;
 
 /// How often a thread that waits for a large write checks its interrupts.
-const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long the validation waits between two attempts to lock the staging area.
 const LOCK_INTERVAL: Duration = Duration::from_micros(50);

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use bson::{RawDocumentBuf, rawdoc};
 use odm_engine::{
-    Count, Database, Delete, Direction, Durability, ErrorKind, Find, Index, Interrupt, Watch,
-    run_briefly,
+    Count, Database, Delete, Direction, Durability, ErrorKind, Find, Index, Interrupt, Update,
+    Watch, run_briefly,
 };
 use redb::backends::FileBackend;
 
@@ -442,6 +442,54 @@ fn transactions_run_during_a_compaction() {
     });
     assert!(transactions > 20, "{transactions}");
     assert_eq!(database.count("c", &Count::default()).unwrap(), 10_000);
+}
+
+/// Transactions that write one document wait for the end of a compaction, and have no conflict for each attempt.
+#[test]
+fn conflicts_wait_for_the_end_of_a_compaction() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = create(&directory.path().join("data.odm"), 10_000);
+    let increment = Update {
+        filter: rawdoc! { "_id": 1 },
+        update: rawdoc! { "$inc": { "n": 1_000 } },
+        ..Update::default()
+    };
+    let is_running = AtomicBool::new(true);
+    let (increments, conflicts) = thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (database, increment, is_running) = (&database, &increment, &is_running);
+                scope.spawn(move || {
+                    let (mut increments, mut conflicts) = (0, 0);
+                    while is_running.load(Ordering::Acquire) {
+                        let transaction = database.begin().unwrap();
+                        let updated = transaction.update("c", increment);
+                        match updated.and_then(|_| transaction.commit()) {
+                            Ok(()) => increments += 1,
+                            Err(error) => {
+                                assert!(error.is_write_conflict(), "{error}");
+                                conflicts += 1;
+                            }
+                        }
+                    }
+                    (increments, conflicts)
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            database.compact().unwrap();
+        }
+        is_running.store(false, Ordering::Release);
+        let counts = writers.into_iter().map(|writer| writer.join().unwrap());
+        counts.fold((0, 0), |sum, counts| (sum.0 + counts.0, sum.1 + counts.1))
+    });
+    let document = &all(&database, "c")[1];
+    assert_eq!(document.get_i32("n").unwrap(), 1 + 1_000 * increments);
+    // Without the wait, each writer has thousands of conflicts during a compaction.
+    assert!(
+        conflicts < 20 + 10 * increments,
+        "{conflicts} conflicts, {increments} increments"
+    );
 }
 
 /// The compacted file has the list of its free pages. Without the list, redb reads the whole file after a crash.

@@ -164,6 +164,8 @@ pub(super) struct UniqueKeyValues {
     pub(super) fields: Vec<Path>,
     /// Whether a hidden document with the values makes every insert a duplicate.
     pub(super) covers_hidden_documents: bool,
+    /// Whether documents of different scopes can have the values.
+    pub(super) is_within_scope: bool,
 }
 
 impl UniqueKeyValues {
@@ -287,6 +289,12 @@ impl<T: Document, K: TargetKind> WriteTarget<T, K> {
     pub(super) fn covers_hidden_documents(&self) -> bool {
         let unique_key = self.unique_key.as_ref();
         unique_key.is_none_or(|unique_key| unique_key.covers_hidden_documents)
+    }
+
+    /// Returns whether documents of different scopes can have the key.
+    pub(super) fn is_within_scope(&self) -> bool {
+        let unique_key = self.unique_key.as_ref();
+        unique_key.is_some_and(|unique_key| unique_key.is_within_scope)
     }
 
     /// Returns whether a duplicate can belong to another document than the document with the key of the target.

@@ -28,7 +28,7 @@ use crate::{
         document::{Document, Draft},
     },
     schema::Model,
-    session::{access::Access, retry},
+    session::{access::Access, retry, soft_delete::Visibility},
     write::{SourceCache, resolve_drafts},
 };
 
@@ -319,6 +319,7 @@ async fn try_upsert<T: Document, K: AtMostOneTarget>(
         update.target.set_unique_key(UniqueKeyValues {
             values: values.values,
             covers_hidden_documents: values.covers_hidden_documents,
+            is_within_scope: values.is_within_scope,
             shard_key: document.routed_key().shard_condition(),
             fields: unique_key.to_vec(),
         });
@@ -565,9 +566,14 @@ async fn is_hidden<T: Document, K: AtMostOneTarget>(
     target: &WriteTarget<T, K>,
 ) -> Result<bool> {
     let (id, shard) = target.key_and_shard_conditions()?;
+    let mut filter = to_raw(&T::MODEL, &id)?;
+    if target.is_within_scope() {
+        let with_deleted = access.clone().with_visibility(Visibility::All);
+        with_deleted.restrict_filter(&T::MODEL, &mut filter)?;
+    }
     let count = CountOperation {
         collection: T::COLLECTION.into(),
-        filter: to_raw(&T::MODEL, &id)?,
+        filter,
         limit: Some(1),
         options: Default::default(),
     };

@@ -104,8 +104,10 @@ impl RollupCondition {
         let value = self.value.clone()?;
         let actual = value_at(child, &self.path.to_string()).unwrap_or(&Bson::Null);
         if let RollupComparison::Eq | RollupComparison::Ne = self.comparison {
-            // Integers of different widths are equal.
-            let is_equal = OrderedId::from_bson(actual)? == OrderedId::from_id(&value);
+            // Integers of different widths are equal, and so are all NaN.
+            let is_nan = |value: &Bson| value.as_f64().is_some_and(f64::is_nan);
+            let is_equal = OrderedId::from_bson(actual)? == OrderedId::from_id(&value)
+                || is_nan(actual) && value.as_f64().is_some_and(f64::is_nan);
             return Ok(is_equal == (self.comparison == RollupComparison::Eq));
         }
         let value = Bson::try_from(value).map_err(error::from_bson)?;
@@ -263,8 +265,13 @@ where
     V: IntoValue<P::Value>,
 {
     let mut condition = rollup_condition(place, comparison, value);
-    if let Ok(RawBson::Null) = condition.value {
-        let message = "`when` compares a field with `None`, which has no order: compare with a value, or write `= None`";
+    let has_order = match &condition.value {
+        Ok(RawBson::Null) => false,
+        Ok(RawBson::Double(number)) => !number.is_nan(),
+        _ => true,
+    };
+    if !has_order {
+        let message = "`when` compares a field with `None` or NaN, which has no order: compare with a value, or write `=`";
         let error = Error::new(ErrorKind::Invalid, message);
         condition.value = Err(error.with_path(condition.path.to_string()));
     }

@@ -174,13 +174,18 @@ impl SyncIndexes {
                 |(other, _): &&(&Model, Vec<Index>)| other.collection == model.collection;
             let declared = self.declared.iter().filter(of_collection);
             let mut declared = declared.flat_map(|(_, indexes)| indexes);
+            // A partial index serves few queries.
             let begins_with_scope = |index: &Index| {
-                index
-                    .keys
-                    .first()
-                    .is_some_and(|(path, _)| path == scope.stored)
+                let is_complete =
+                    index.partial.is_none() && !index.sparse && index.hashed.is_none();
+                is_complete
+                    && index
+                        .keys
+                        .first()
+                        .is_some_and(|(path, _)| path == scope.stored)
             };
-            if !declared.any(begins_with_scope) && model.shard_key().is_none() {
+            let is_sharded_by_scope = model.shard_key.first() == Some(&scope.stored);
+            if !declared.any(begins_with_scope) && !is_sharded_by_scope {
                 tracing::warn!(
                     target: "odm::indexes",
                     model = model.name, collection = model.collection,

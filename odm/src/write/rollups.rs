@@ -69,7 +69,7 @@ use crate::{
         expired::{ExpiredBatch, ExpiredWork, RecoveryReport},
         record::{PendingKind, PendingToken},
     },
-    schema::{Model, Rollup, RollupKind},
+    schema::{Model, Rollup, RollupComparison, RollupKind},
     session::{
         access::{Access, ModelAccess},
         retry,
@@ -268,8 +268,11 @@ fn describe_rollup(rollup: &Rollup) -> String {
     let conditions = (rollup.when)().into_iter();
     let conditions: Vec<_> = conditions
         .map(|condition| {
-            let operator = condition.comparison.operator();
-            format!("{} {operator} {:?}", condition.path, condition.value)
+            let value = &condition.value;
+            match condition.comparison {
+                RollupComparison::Eq => format!("{} {value:?}", condition.path),
+                other => format!("{} {} {value:?}", condition.path, other.operator()),
+            }
         })
         .collect();
     let value = match rollup.kind {

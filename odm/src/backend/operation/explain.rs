@@ -24,8 +24,8 @@ pub struct Explain {
     pub returned: u64,
     /// The answers of conditions on related documents, in the order in which the query needs them. A backend returns none.
     pub related: Vec<RelatedPlan>,
-    /// The declaration of an index for a query of a scope, such as `index(status, -placed)`. `None` if an index serves the query, and
-    /// for a query without a scope. A backend returns `None`.
+    /// The declaration of an index for a query of a scope, such as `index(status, -placed)`, with the stored names of the fields.
+    /// `None` if an index serves the query, and for a query without a scope. A backend returns `None`.
     pub missing_index: Option<String>,
 }
 

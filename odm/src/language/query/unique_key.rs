@@ -52,8 +52,10 @@ tuples!(a A, b B, c C, d D);
 /// The condition that a document has the values of a unique index.
 pub(crate) struct UniqueKeyCondition {
     pub(crate) values: FilterNode,
-    /// Whether the index has all documents of the collection: of every scope, and soft-deleted.
+    /// Whether the index has hidden documents: of another scope, or soft-deleted.
     pub(crate) covers_hidden_documents: bool,
+    /// Whether documents of different scopes can have the values.
+    pub(crate) is_within_scope: bool,
 }
 
 /// Returns the condition that a document has the values of `document` at the paths of a unique index.
@@ -113,13 +115,18 @@ pub(crate) fn unique_key_condition(
         };
         condition = condition.and(test);
     }
-    let is_in_key = |path: &str| names.contains(&path);
+    let scope = model.scope.map(|scope| scope.stored);
+    let is_in_key = |path: &str| names.contains(&path) || Some(path) == scope;
+    let has_scope = |index: &&Index| index.keys.iter().any(|(path, _)| Some(&**path) == scope);
     Ok(UniqueKeyCondition {
         values: condition,
+        // Within a scope, only a soft-deleted document is hidden.
         covers_hidden_documents: names == ["_id"]
             || unique.iter().any(|index| {
-                index.keys.len() == names.len() && is_conditional_on(index, is_in_key)
+                is_conditional_on(index, is_in_key)
+                    && (model.soft_delete.is_some() || !has_scope(index))
             }),
+        is_within_scope: names != ["_id"] && unique.iter().all(has_scope),
     })
 }
 

@@ -31,6 +31,8 @@ struct Account {
     heavy: i64,
     #[count(of = Payment::account, when(details.weight <= 1.5))]
     light: i64,
+    #[latest(9, of = Payment::account, by = id, when(details.weight != f64::NAN))]
+    weighed: Vec<Excerpt>,
     #[avg(of = Payment::account, value = amount, when(name >= "m"))]
     average: Option<f64>,
     #[min(of = Payment::account, value = paid, when(paid >= date(12)))]
@@ -79,7 +81,9 @@ type Db = odm::Database<Bank>;
 
 /// Values on both sides of each boundary, and on the boundary.
 fn payment(id: i64, account: i64) -> Payment {
-    let weights = [None, Some(f64::NAN), Some(1.5), Some(1.6), Some(-2.0)];
+    // Both signs of NaN.
+    let nan = if id % 2 == 0 { f64::NAN } else { -f64::NAN };
+    let weights = [None, Some(nan), Some(1.5), Some(1.6), Some(-2.0)];
     let position = |length: usize| usize::try_from(id).unwrap() % length;
     Payment {
         id,
@@ -135,6 +139,7 @@ async fn assert_exact(db: &Db, account: i64, when: &str) {
         other_day: count(&|payment| payment.paid != Some(date(12))),
         heavy: count(&|payment| payment.state != State::Open && weight(payment) > 1.5),
         light: count(&|payment| weight(payment) <= 1.5),
+        weighed: Vec::new(),
         average,
         first_paid: paid.filter(|paid| *paid >= date(12)).min(),
         latest: listed
@@ -144,7 +149,18 @@ async fn assert_exact(db: &Db, account: i64, when: &str) {
             })
             .collect(),
     };
-    let account = db.get::<Account>(account).await.unwrap();
+    let mut account = db.get::<Account>(account).await.unwrap();
+    let mut weighed = payments.clone();
+    weighed.sort_by_key(|payment| -payment.id);
+    weighed.retain(|payment| payment.details.weight.is_none_or(|weight| !weight.is_nan()));
+    let names = weighed.iter().map(|payment| payment.name.clone()).take(9);
+    let listed = account.weighed.iter().map(|excerpt| excerpt.name.clone());
+    assert_eq!(
+        listed.collect::<Vec<_>>(),
+        names.collect::<Vec<_>>(),
+        "{when}"
+    );
+    account.weighed.clear();
     assert_eq!(account, expected, "{when}");
 }
 

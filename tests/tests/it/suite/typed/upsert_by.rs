@@ -282,6 +282,21 @@ pub async fn a_unique_key_of_a_scope_and_soft_deletes(fixture: Fixture) {
     let hidden = acme.upsert_by(|a| a.code(), same_code).await.unwrap_err();
     assert_eq!(hidden.kind(), ErrorKind::DuplicateKey);
     assert!(hidden.to_string().contains("soft-deleted"), "{hidden}");
+    // Another tenant has the code of the deleted account.
+    let other = globex.upsert_by(|a| a.code(), account(1_001, "other"));
+    assert!(other.await.unwrap().is_inserted());
+    if fixture.backend().capabilities().transactions {
+        let in_transaction = db.transaction(async |tx| {
+            let same_code = NewAccount {
+                code: 1,
+                ..account(6, "new")
+            };
+            tx.scope("acme").upsert_by(|a| a.code(), same_code).await
+        });
+        let hidden = in_transaction.await.unwrap_err();
+        assert_eq!(hidden.kind(), ErrorKind::DuplicateKey);
+        assert!(hidden.to_string().contains("soft-deleted"), "{hidden}");
+    }
     let reused = acme.upsert_by(|a| a.name(), account(4, "jane")).await;
     assert!(reused.unwrap().is_inserted());
 }
