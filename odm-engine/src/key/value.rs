@@ -141,13 +141,11 @@ fn encode_ascending(
         number::encode_number(number, type_tag(value), out);
         return Ok(());
     }
-    match (value, collator) {
-        (RawBsonRef::String(text) | RawBsonRef::Symbol(text), Some(collator)) => {
-            out.push(type_tag(value) + COLLATED_TAG_OFFSET);
-            encode_bytes(&collator.key(text), out);
-            return Ok(());
-        }
-        _ => {}
+    if let (RawBsonRef::String(text) | RawBsonRef::Symbol(text), Some(collator)) = (value, collator)
+    {
+        out.push(type_tag(value) + COLLATED_TAG_OFFSET);
+        encode_bytes(&collator.key(text), out);
+        return Ok(());
     }
     out.push(type_tag(value));
     match value {
