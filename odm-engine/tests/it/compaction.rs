@@ -469,6 +469,7 @@ fn conflicts_wait_for_the_end_of_a_compaction() {
                             Err(error) => {
                                 assert!(error.is_write_conflict(), "{error}");
                                 conflicts += 1;
+                                thread::sleep(Duration::from_millis(1));
                             }
                         }
                     }
@@ -485,9 +486,9 @@ fn conflicts_wait_for_the_end_of_a_compaction() {
     });
     let document = &all(&database, "c")[1];
     assert_eq!(document.get_i32("n").unwrap(), 1 + 1_000 * increments);
-    // Without the wait, each writer has thousands of conflicts during a compaction.
+    // Without the wait, each writer has a conflict per millisecond.
     assert!(
-        conflicts < 20 + 10 * increments,
+        conflicts < 500,
         "{conflicts} conflicts, {increments} increments"
     );
 }
