@@ -46,59 +46,57 @@ impl Committer {
             marked.retain(|prefix| !building.contains(prefix));
             marked
         };
-        if marked.is_empty() {
-            return Ok(());
-        }
         for prefix in &marked {
-            while let Some(part) = self.next_part(prefix)? {
-                self.commit_removal(std::slice::from_ref(prefix), Some(&part))?;
-            }
+            while self.remove_part(prefix)? {}
         }
-        self.commit_removal(&marked, None)
+        Ok(())
     }
 
-    /// Returns the range of the next keys with a prefix; `None` if no keys are left.
-    fn next_part(&self, prefix: &[u8]) -> Result<Option<KeyRange>> {
-        let range = KeyRange::with_prefix(prefix);
-        let keys = self.state().view.range(range.clone(), Direction::Ascending);
-        let Some(last) = keys.take(KEYS_PER_COMMIT).last().transpose()? else {
-            return Ok(None);
-        };
-        let mut end = last.0.to_vec();
-        end.push(0);
-        let end = Some(end);
-        Ok(Some(KeyRange { end, ..range }))
-    }
-
-    /// Removes a part of the keys with marked prefixes, or the marks. Another thread may have removed the marks meanwhile, and a build of
-    /// an index may use the same prefixes again: then the keys stay.
-    fn commit_removal(&self, prefixes: &[Vec<u8>], part: Option<&KeyRange>) -> Result<()> {
+    /// Removes the next keys with a marked prefix. The mark goes with the last key. Returns whether keys are left.
+    ///
+    /// Another thread may have removed the mark, and a build of an index may use the prefix again. The keys with the prefix stay then.
+    fn remove_part(&self, prefix: &[u8]) -> Result<bool> {
         // A build writes entries only in its turn.
         let _turn = self.take_large_turn();
-        let mut marks = Changes::new();
-        {
-            let building = self.builds.lock_prefixes();
-            let view = &self.state().view;
-            for prefix in prefixes.iter().filter(|prefix| !building.contains(prefix)) {
-                let mark = key::for_removal(prefix);
-                if view.get(&mark)?.is_some() {
-                    marks.insert(mark.into(), None);
-                }
+        let mark = key::for_removal(prefix);
+        let view = self.state().view.clone();
+        let is_building = self
+            .builds
+            .lock_prefixes()
+            .iter()
+            .any(|other| other == prefix);
+        if is_building || view.get(&mark)?.is_none() {
+            return Ok(false);
+        }
+        let range = KeyRange::with_prefix(prefix);
+        let mut keys = view.range(range.clone(), Direction::Ascending);
+        let last = keys.by_ref().take(KEYS_PER_COMMIT).last().transpose()?;
+        let is_rest = keys.next().transpose()?.is_none();
+        drop(keys);
+        let part = last.map(|(key, _)| {
+            let mut end = key.to_vec();
+            end.push(0);
+            KeyRange {
+                end: Some(end),
+                ..range
             }
+        });
+        // On a full disk, the commit needs the pages that the snapshot keeps.
+        drop(view);
+        let mut changes = Changes::new();
+        if is_rest {
+            changes.insert(mark.into(), None);
         }
-        if marks.is_empty() {
-            return Ok(());
-        }
-        let changes = match part {
-            Some(_) => Changes::new(),
-            None => marks,
-        };
         let commit = LargeCommit {
-            bulk: Some(&|writer| part.map_or(Ok(()), |part| writer.remove_range(part))),
+            bulk: Some(&|writer| {
+                let part = part.as_ref();
+                part.map_or(Ok(()), |part| writer.remove_range(part))
+            }),
             space: SpaceUse::Frees,
             ..LargeCommit::of(&changes)
         };
-        self.commit_large(&commit, None)
+        self.commit_large(&commit, None)?;
+        Ok(!is_rest)
     }
 }
 
@@ -109,4 +107,65 @@ pub(super) fn first_free_collection(view: &StoreView, catalog: &Catalog) -> Resu
         last = last.max(key::collection_of_prefix(&prefix));
     }
     Ok(last.map_or(0, |id| id.saturating_add(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use bson::rawdoc;
+
+    use super::*;
+    use crate::command::insert;
+    use crate::store::memory::MemoryStore;
+
+    fn keys(committer: &Committer, prefix: &[u8]) -> usize {
+        let range = KeyRange::with_prefix(prefix);
+        committer
+            .state()
+            .view
+            .range(range, Direction::Ascending)
+            .count()
+    }
+
+    /// The prefix of a failed build is marked, and the next build uses the prefix again.
+    #[test]
+    fn the_keys_of_a_build_and_keys_without_a_mark_stay() {
+        let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();
+        let prefix = committer
+            .write(|overlay| {
+                let documents = [rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }];
+                insert::run_insert(overlay, "c", &documents, true)?.into_result()?;
+                Ok(key::record_prefix(overlay.collection_or_create("c")?.id))
+            })
+            .unwrap();
+        // Another thread has removed the mark.
+        assert!(!committer.remove_part(&prefix).unwrap());
+        let mark = || {
+            let marked = committer.write(|overlay| {
+                overlay.put_removal_marks(std::slice::from_ref(&prefix));
+                Ok(())
+            });
+            marked.unwrap();
+        };
+        mark();
+        committer.builds.lock_prefixes().push(prefix.clone());
+        committer.remove_marked().unwrap();
+        assert!(!committer.remove_part(&prefix).unwrap());
+        assert_eq!(keys(&committer, &prefix), 2);
+        committer.builds.lock_prefixes().clear();
+        committer.remove_marked().unwrap();
+        assert_eq!(keys(&committer, &prefix), 0);
+        assert!(
+            key::removal_marks(&committer.state().view)
+                .unwrap()
+                .is_empty()
+        );
+        // A mark without keys.
+        mark();
+        committer.remove_marked().unwrap();
+        assert!(
+            key::removal_marks(&committer.state().view)
+                .unwrap()
+                .is_empty()
+        );
+    }
 }
