@@ -309,15 +309,6 @@ impl IndexOptions {
 }
 
 impl IndexKey {
-    /// Returns the key of a whole field.
-    pub(crate) fn ascending(name: &Ident) -> Self {
-        Self {
-            path: vec![name.clone()],
-            direction: KeyDirection::Ascending,
-            ignore_case: false,
-        }
-    }
-
     /// Returns the key of `#[index]` on a field.
     pub(crate) fn of_field(name: &Ident, options: &IndexOptions) -> Self {
         Self {

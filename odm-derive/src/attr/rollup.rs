@@ -281,7 +281,7 @@ pub(super) fn parse_path(input: ParseStream<'_>) -> syn::Result<Vec<Ident>> {
     Ok(path)
 }
 
-/// Parses `state = State::Open`.
+/// Parses `state = State::Open`, or `total >= 100`.
 fn parse_condition(input: ParseStream<'_>) -> syn::Result<RollupCondition> {
     let condition_error = |error: syn::Error| syn::Error::new(error.span(), ROLLUP_WHEN_USAGE);
     let path = parse_path(input).map_err(condition_error)?;

@@ -787,7 +787,7 @@ fn stored_index<'o>(
         .scope_field()
         .filter(|scope| !is_complete && keys.iter().all(|key| key.path != [scope.ident.clone()]));
     if let Some(scope) = scope {
-        keys.insert(0, IndexKey::ascending(scope.ident));
+        keys.insert(0, IndexKey::of_field(scope.ident, &IndexOptions::default()));
     }
     StoredIndex {
         keys,

@@ -36,7 +36,7 @@ pub(super) const MAX_STAGING_TIME: Duration = Duration::from_millis(20);
 /// How often a write runs beside concurrent writes before it excludes them.
 const MAX_SHARED_RUNS: usize = 4;
 
-/// How often a thread that waits for a large write checks its interrupts.
+/// How often a thread that waits for a large write or a compaction checks its interrupts.
 pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long the validation waits between two attempts to lock the staging area.

@@ -1,5 +1,7 @@
 //! Rollups over children as plain data: counts, sums, averages, minimums, maximums and latest-N lists.
 
+use std::cmp::Ordering;
+
 use bson::{Bson, RawBson, doc};
 
 use super::Model;
@@ -101,27 +103,22 @@ impl RollupCondition {
     /// # Errors
     /// The value cannot be stored.
     pub(crate) fn matches(&self, child: &bson::Document) -> Result<bool> {
-        let value = self.value.clone()?;
+        let value = Bson::try_from(self.value.clone()?).map_err(error::from_bson)?;
         let actual = value_at(child, &self.path.to_string()).unwrap_or(&Bson::Null);
-        if let RollupComparison::Eq | RollupComparison::Ne = self.comparison {
+        let is_equal = || -> Result<bool> {
             // Integers of different widths are equal, and so are all NaN.
             let is_nan = |value: &Bson| value.as_f64().is_some_and(f64::is_nan);
-            let is_equal = OrderedId::from_bson(actual)? == OrderedId::from_id(&value)
-                || is_nan(actual) && value.as_f64().is_some_and(f64::is_nan);
-            return Ok(is_equal == (self.comparison == RollupComparison::Eq));
-        }
-        let value = Bson::try_from(value).map_err(error::from_bson)?;
-        if !are_comparable(actual, &value) {
-            return Ok(false);
-        }
-        let order = compare_values(actual, &value);
+            let is_same = OrderedId::from_bson(actual)? == OrderedId::from_bson(&value)?;
+            Ok(is_same || is_nan(actual) && is_nan(&value))
+        };
+        let order = || are_comparable(actual, &value).then(|| compare_values(actual, &value));
         Ok(match self.comparison {
-            RollupComparison::Lt => order.is_lt(),
-            RollupComparison::Lte => order.is_le(),
-            RollupComparison::Gt => order.is_gt(),
-            RollupComparison::Gte => order.is_ge(),
-            RollupComparison::Eq => order.is_eq(),
-            RollupComparison::Ne => order.is_ne(),
+            RollupComparison::Eq => is_equal()?,
+            RollupComparison::Ne => !is_equal()?,
+            RollupComparison::Lt => order().is_some_and(Ordering::is_lt),
+            RollupComparison::Lte => order().is_some_and(Ordering::is_le),
+            RollupComparison::Gt => order().is_some_and(Ordering::is_gt),
+            RollupComparison::Gte => order().is_some_and(Ordering::is_ge),
         })
     }
 }

@@ -112,20 +112,20 @@ pub(crate) fn upgrade_document(model: &Model, raw: &RawDocument) -> Result<Optio
     };
     let fields_before = immutable_fields(&document);
     // An older version may lack a field of the `_id`. The upgrade may derive such a field from the `_id`.
-    let id_parts = model.id_parts.iter().copied().chain(model.sequence_keys());
-    let id_parts = id_parts.filter_map(|field| Some((field, document.get(field)?.clone())));
+    let keys = model.id_parts.iter().copied().chain(model.sequence_keys());
+    let keys = keys.filter_map(|field| Some((field, document.get(field)?.clone())));
     // An upgrade may assign missing numbers.
     let numbers = model.sequences.iter().map(|sequence| sequence.stored);
     let numbers = numbers.filter_map(|field| Some((field, document.get(field)?.clone())));
     let numbers = numbers.filter(|(_, number)| *number != Bson::Null);
-    let id_parts: Vec<_> = id_parts.chain(numbers).collect();
+    let kept: Vec<_> = keys.chain(numbers).collect();
     let arrays = spilled_arrays(model, &document);
     upgrade(from, &mut document).map_err(naming_document)?;
     compute_document(model, &mut document).map_err(naming_document)?;
     replace_caseless_texts(model, &mut document);
     ensure_arrays_kept(model, &arrays, &document).map_err(naming_document)?;
-    let mut id_parts = id_parts.iter();
-    if let Some((field, _)) = id_parts.find(|(field, value)| document.get(*field) != Some(value)) {
+    let mut kept = kept.iter();
+    if let Some((field, _)) = kept.find(|(field, value)| document.get(*field) != Some(value)) {
         let role = match model.id_parts.contains(field) {
             true => "is part of the document's `_id`",
             false if model.sequence_keys().any(|key| key == *field) => {
