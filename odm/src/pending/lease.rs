@@ -37,6 +37,12 @@ impl Lease {
     pub(crate) fn renewal_age(self) -> Duration {
         self.duration / 4
     }
+
+    /// Whether the holder of a lease with this end should renew the lease.
+    pub(crate) fn needs_renewal(self, lease_end: DateTime) -> bool {
+        let remaining = lease_end.to_system_time().duration_since(SystemTime::now());
+        remaining.unwrap_or_default() + self.renewal_age() < self.duration
+    }
 }
 
 /// The default duration of a [`Lease`].

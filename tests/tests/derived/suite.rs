@@ -46,6 +46,7 @@ macro_rules! for_every_test {
                     pending_reports_fan_out_progress,
                     the_age_of_pending_work_is_independent_of_the_lease,
                     the_number_of_background_fan_outs_is_limited,
+                    fan_outs_of_copied_copies_need_no_place_in_the_queue,
                     the_lease_is_as_long_as_set,
                     a_single_process_runs_a_fan_out,
                     a_large_fan_out_runs_in_batches,

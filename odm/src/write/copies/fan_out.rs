@@ -10,16 +10,16 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 use super::{
     MAX_BOUNDED_DEPENDENTS,
     layout::CopyGroup,
-    lease::{FanOutLease, FanOutSource, PendingFanOut, read_pending_fan_outs},
+    lease::{FanOutLease, FanOutSource, PendingFanOut},
     parse_document,
-    pending::{PendingCopies, run_fan_outs, slowest_mode},
+    pending::{run_next_fan_outs, slowest_mode},
     source::SourceState,
     to_raw_document,
 };
 use crate::{
-    ErrorKind, Result,
+    Result,
     backend::{
-        BoxFuture, Cursor,
+        Cursor,
         operation::{CountOperation, FindOperation, Stage},
     },
     error,
@@ -33,7 +33,7 @@ use crate::{
         blocked::{self, RejectionList, is_rejection},
         record::{PendingKind, PendingToken},
     },
-    schema::CopyMode,
+    schema::{CopyMode, Model},
     session::{
         access::{Access, ModelAccess},
         retry, transaction_scope,
@@ -96,8 +96,25 @@ impl FanOutBudget {
     }
 }
 
+/// A fan-out that follows from a fan-out: of dependents that the first one has changed, and that other documents copy.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NextFanOut {
+    pub(super) model: &'static Model,
+    pub(super) token: PendingToken,
+    pub(super) mode: CopyMode,
+}
+
+/// What a fan-out leaves to do.
+#[derive(Debug, Default)]
+pub(super) struct FanOutRemainder {
+    /// The dependents that reject their copies.
+    pub(super) rejected: RejectionList,
+    /// The fan-outs that follow. Each is recorded in its sources, so a process that ends here loses none.
+    pub(super) next: Vec<NextFanOut>,
+}
+
 /// Completes a pending fan-out: updates the dependents and removes the pending records. Returns whether the budget was large
-/// enough for all dependents; if not, the fan-out stays pending.
+/// enough for all dependents; if not, the fan-out stays pending. Adds the fan-outs that follow to `next`.
 ///
 /// # Errors
 ///
@@ -107,10 +124,16 @@ pub(super) async fn complete_fan_out(
     access: ModelAccess<'_>,
     fan_out: &PendingFanOut,
     budget: &mut FanOutBudget,
+    next: &mut Vec<NextFanOut>,
 ) -> Result<bool> {
-    let mut rejected = RejectionList::default();
-    let is_complete = update_dependents(access, fan_out, budget, &mut rejected).await?;
-    if !is_complete {
+    let mut remainder = FanOutRemainder::default();
+    let is_complete = update_dependents(access, fan_out, budget, &mut remainder).await;
+    let FanOutRemainder {
+        rejected,
+        next: new,
+    } = remainder;
+    next.extend(new);
+    if !is_complete? {
         return Ok(false);
     }
     let blocked = rejected.by_source();
@@ -128,60 +151,59 @@ pub(super) async fn complete_fan_out(
 
 /// Updates the dependents of some sources to the current source versions. Returns whether the budget was large enough for all
 /// dependents. Skips dependents that reject the update.
-pub(super) fn update_dependents<'a>(
-    access: ModelAccess<'a>,
-    fan_out: &'a PendingFanOut,
-    budget: &'a mut FanOutBudget,
-    rejected: &'a mut RejectionList,
-) -> BoxFuture<'a, Result<bool>> {
-    // The future is boxed because a copy can itself be copied by other models.
-    Box::pin(async move {
-        let mut lease = FanOutLease::new(access.model, fan_out);
-        for group in super::dependent_groups(access.schema_models(), access.model) {
-            // Halve a list of sources with too many dependents. A single source with too many dependents is updated in batches.
-            let mut source_lists = vec![fan_out.sources.as_slice()];
-            while let Some(sources) = source_lists.pop() {
-                let limit = budget.max_documents();
-                let count = match budget {
-                    FanOutBudget::UnlimitedUncounted => None,
-                    FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => {
-                        Some(count_dependents(&access, &group, sources, limit).await?)
+pub(super) async fn update_dependents(
+    access: ModelAccess<'_>,
+    fan_out: &PendingFanOut,
+    budget: &mut FanOutBudget,
+    remainder: &mut FanOutRemainder,
+) -> Result<bool> {
+    let mut lease = FanOutLease::new(access.model, fan_out);
+    for group in super::dependent_groups(access.schema_models(), access.model) {
+        // Halve a list of sources with too many dependents. A single source with too many dependents is updated in batches.
+        let mut source_lists = vec![fan_out.sources.as_slice()];
+        while let Some(sources) = source_lists.pop() {
+            let limit = budget.max_documents();
+            let count = match budget {
+                FanOutBudget::UnlimitedUncounted => None,
+                FanOutBudget::UpTo(_) | FanOutBudget::Unlimited => {
+                    Some(count_dependents(&access, &group, sources, limit).await?)
+                }
+            };
+            match (count, sources) {
+                (Some(0), _) => {}
+                (Some(count), _) if count > limit && matches!(budget, FanOutBudget::UpTo(_)) => {
+                    return Ok(false);
+                }
+                (Some(count), [source]) if count > limit => {
+                    let update = CopyUpdate::for_all_dependents(&group, source)?;
+                    if !update_in_batches(&access, update, &mut lease, remainder).await? {
+                        return Ok(true);
                     }
-                };
-                match (count, sources) {
-                    (Some(0), _) => {}
-                    (Some(count), _)
-                        if count > limit && matches!(budget, FanOutBudget::UpTo(_)) =>
-                    {
-                        return Ok(false);
+                }
+                (Some(count), _) if count > limit => {
+                    let (first, second) = sources.split_at(sources.len() / 2);
+                    source_lists.extend([second, first]);
+                }
+                _ => {
+                    let count = count.unwrap_or_default();
+                    budget.consume_budget(count);
+                    let updates = sources
+                        .iter()
+                        .map(|source| CopyUpdate::for_all_dependents(&group, source));
+                    let updates = updates.collect::<Result<Vec<_>>>()?;
+                    match count > MAX_BOUNDED_DEPENDENTS {
+                        true => write_many_copies(&access, &group, updates, remainder).await?,
+                        false => write_copies(&access, &group, updates, remainder).await?,
                     }
-                    (Some(count), [source]) if count > limit => {
-                        let update = CopyUpdate::for_all_dependents(&group, source)?;
-                        let lease_and_budget = (&mut lease, &mut *budget);
-                        if !update_in_batches(&access, update, lease_and_budget, rejected).await? {
-                            return Ok(true);
-                        }
-                    }
-                    (Some(count), _) if count > limit => {
-                        let (first, second) = sources.split_at(sources.len() / 2);
-                        source_lists.extend([second, first]);
-                    }
-                    _ => {
-                        budget.consume_budget(count.unwrap_or_default());
-                        let updates = sources
-                            .iter()
-                            .map(|source| CopyUpdate::for_all_dependents(&group, source));
-                        let updates = updates.collect::<Result<Vec<_>>>()?;
-                        let is_large = count.is_some_and(|count| count > MAX_BOUNDED_DEPENDENTS);
-                        if !is_large || !try_in_transaction(&access, &group, &updates).await {
-                            write_copies(&access, &group, updates, budget, rejected).await?;
-                        }
+                    // Many sources can have few dependents each.
+                    if !lease.renew_if_old(&access, count).await? {
+                        return Ok(true);
                     }
                 }
             }
         }
-        Ok(true)
-    })
+    }
+    Ok(true)
 }
 
 /// Counts the dependents of some sources, up to one more than `limit`.
@@ -208,8 +230,8 @@ async fn count_dependents(
 async fn update_in_batches(
     access: &Access,
     update: CopyUpdate<'_>,
-    (lease, budget): (&mut FanOutLease<'_>, &mut FanOutBudget),
-    rejected: &mut RejectionList,
+    lease: &mut FanOutLease<'_>,
+    remainder: &mut FanOutRemainder,
 ) -> Result<bool> {
     let group = update.group;
     let writes_are_serial = access.writes_are_serial();
@@ -224,9 +246,6 @@ async fn update_in_batches(
         find,
         progress: ReadProgress::NotStarted,
     };
-    // Do not run a batch in a transaction if dependents are copied further: their fan-out would join the transaction without a
-    // bound.
-    let uses_transaction = writes_are_serial && downstream_modes(&access, group).is_empty();
     let mut size = if writes_are_serial {
         MIN_BATCH_DOCUMENTS
     } else {
@@ -237,7 +256,7 @@ async fn update_in_batches(
         if ids.is_empty() {
             return Ok(true);
         }
-        let rejections_before = rejected.len();
+        let rejections_before = remainder.rejected.len();
         let mut remaining = ids.as_slice();
         while !remaining.is_empty() {
             let batch;
@@ -247,18 +266,17 @@ async fn update_in_batches(
                 ..update.clone()
             };
             let start = Instant::now();
-            let updates = vec![update];
-            if !uses_transaction || !try_in_transaction(&access, group, &updates).await {
-                write_copies(&access, group, updates, budget, rejected).await?;
-            }
             if writes_are_serial {
+                write_many_copies(&access, group, vec![update], remainder).await?;
                 size = next_batch_size(size, start.elapsed());
+            } else {
+                write_copies(&access, group, vec![update], remainder).await?;
             }
             if !lease.renew_if_old(&access, batch.len()).await? {
                 return Ok(false);
             }
         }
-        if rejected.len() - rejections_before == ids.len() {
+        if remainder.rejected.len() - rejections_before == ids.len() {
             // All documents of the batch reject the update: the next read would return the same documents.
             return Ok(true);
         }
@@ -424,61 +442,40 @@ fn downstream_modes(access: &Access, group: &CopyGroup) -> Vec<CopyMode> {
     modes
 }
 
-/// Writes newer values over the older copies of all dependents, then runs the fan-out of the changed dependents. Skips documents
-/// that reject the write; in a transaction the first rejection is the error.
+/// Writes newer values over the older copies of all dependents. Skips documents that reject the write; in a transaction the first
+/// rejection is the error. If other documents copy the changed dependents, their fan-out is recorded and follows.
 pub(super) async fn write_copies(
     access: &Access,
     group: &CopyGroup,
     updates: Vec<CopyUpdate<'_>>,
-    budget: &mut FanOutBudget,
-    rejected: &mut RejectionList,
+    remainder: &mut FanOutRemainder,
 ) -> Result<()> {
     let modes = downstream_modes(access, group);
     let access = access.to(group.model);
-    let token = (!modes.is_empty()).then(|| PendingToken::with_new_lease(access.lease()));
-    let additional_update = match token {
-        Some(token) => {
-            let pending = doc! { PendingKind::FAN_OUT.record_path(): token.to_document() };
-            doc! { "$inc": { SOURCE_VERSION: 1_i64 }, "$set": pending }
-        }
-        None => Document::new(),
-    };
+    let mut additional_update = Document::new();
+    if !modes.is_empty() {
+        let token = PendingToken::with_new_lease(access.lease());
+        let pending = doc! { PendingKind::FAN_OUT.record_path(): token.to_document() };
+        additional_update = doc! { "$inc": { SOURCE_VERSION: 1_i64 }, "$set": pending };
+        remainder.next.push(NextFanOut {
+            model: group.model,
+            token,
+            mode: slowest_mode(&modes),
+        });
+    }
     let changes = updates
         .iter()
         .map(|update| update.to_metadata_update(&additional_update));
     match apply_updates(access, changes.collect::<Result<_>>()?).await {
         Err(error) if access.transaction_scope().is_none() && is_rejection(&error) => {
             for update in &updates {
-                let writes =
-                    write_copies_individually(access, update, &additional_update, rejected);
-                Box::pin(writes).await?;
+                let rejected = &mut remainder.rejected;
+                write_copies_individually(access, update, &additional_update, rejected).await?;
             }
+            Ok(())
         }
-        result => drop(result?),
+        result => result.map(drop),
     }
-    let Some(token) = token else {
-        return Ok(());
-    };
-    // Few changed dependents can have many dependents of their own: count these.
-    let mut unlimited = FanOutBudget::Unlimited;
-    let budget = match budget {
-        FanOutBudget::UnlimitedUncounted => &mut unlimited,
-        other => other,
-    };
-    if access.transaction_scope().is_none() {
-        // The changed dependent has its own pending fan-out, so a rejection further down does not stop this fan-out.
-        return match Box::pin(run_fan_outs(access, token, budget)).await {
-            Err(error) if error.kind() == ErrorKind::StillPending => Ok(()),
-            result => result,
-        };
-    }
-    let filter = token.token_filter(PendingKind::FAN_OUT)?;
-    for fan_out in read_pending_fan_outs(access, filter, None).await? {
-        update_dependents(access, &fan_out, budget, rejected).await?;
-    }
-    // The transaction does not see dependents that are inserted concurrently: repeat the fan-out after the commit.
-    PendingCopies::of_fan_out(token, slowest_mode(&modes)).run_in_background(access);
-    Ok(())
 }
 
 /// Writes each stale copy separately, after a document has rejected the batch.
@@ -510,30 +507,43 @@ async fn write_copies_individually(
     Ok(())
 }
 
-/// Tries to update many dependents in a transaction of their own. Returns whether the transaction was committed.
+/// Writes many copies as [`write_copies`], if possible in a transaction of their own.
 ///
 /// One commit is faster than one commit for each document. The transaction gives way to every concurrent writer of these
-/// documents. A dependent that is inserted meanwhile has its own revalidation.
-async fn try_in_transaction(
+/// documents. A dependent that is inserted meanwhile has its own revalidation. The fan-outs that follow run after the transaction,
+/// which therefore has a bounded size.
+async fn write_many_copies(
     access: &Access,
     group: &CopyGroup,
-    updates: &[CopyUpdate<'_>],
-) -> bool {
+    updates: Vec<CopyUpdate<'_>>,
+    remainder: &mut FanOutRemainder,
+) -> Result<()> {
     // An open transaction already contains the write of the source. A dependent that is inserted meanwhile may not see that write
     // either, so the fan-out must not be committed separately.
     if access.transaction_scope().is_some() || !access.has_transactions() {
-        return false;
+        return write_copies(access, group, updates, remainder).await;
     }
-    let transaction = transaction_scope::run_low_priority(access, |access| async move {
-        let (mut budget, mut rejected) = (FanOutBudget::Unlimited, RejectionList::default());
-        write_copies(&access, group, updates.to_vec(), &mut budget, &mut rejected).await
+    let transaction = transaction_scope::run_low_priority(access, |access| {
+        let updates = updates.clone();
+        async move {
+            let mut remainder = FanOutRemainder::default();
+            write_copies(&access, group, updates, &mut remainder).await?;
+            Ok(remainder.next)
+        }
     });
-    let result = transaction.await;
-    if let Err(error) = &result {
-        let reason = format_args!("a fan-out continues without a transaction: {error}");
-        retry::log_fallback(group.model, reason);
+    match transaction.await {
+        Ok(next) => {
+            remainder.next.extend(next);
+            Ok(())
+        }
+        Err(error) => {
+            retry::log_fallback(
+                group.model,
+                format_args!("a fan-out continues without a transaction: {error}"),
+            );
+            write_copies(access, group, updates, remainder).await
+        }
     }
-    result.is_ok()
 }
 
 /// Sets the copies of deleted documents to null, for copies that a delete clears. A dependent that is added later has its own
@@ -565,7 +575,7 @@ pub(super) async fn clear_copies(
             .or_insert((scope_value, Vec::new()));
         ids.push(id);
     }
-    let mut rejected = RejectionList::default();
+    let mut remainder = FanOutRemainder::default();
     for group in &clearing {
         for (scope, deleted) in by_scope.values() {
             for batch in id_batches(deleted, MAX_COPY_BATCH_DOCUMENTS) {
@@ -577,12 +587,12 @@ pub(super) async fn clear_copies(
                     source_id: None,
                     scope_condition: group.scope_condition(scope.as_ref()),
                 };
-                let budget = &mut FanOutBudget::Unlimited;
-                write_copies(&access, group, vec![update], budget, &mut rejected).await?;
+                write_copies(&access, group, vec![update], &mut remainder).await?;
             }
         }
     }
-    rejected.into_error().map_or(Ok(()), Err)
+    run_next_fan_outs(&access, &mut remainder.next, FanOutBudget::Unlimited).await?;
+    remainder.rejected.into_error().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

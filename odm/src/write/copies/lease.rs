@@ -1,7 +1,5 @@
 //! Pending fan-outs of sources, and the lease on a fan-out.
 
-use std::time::Instant;
-
 use bson::{DateTime, Document, RawBson, RawDocumentBuf, doc};
 
 use super::{
@@ -123,7 +121,7 @@ pub(super) struct FanOutLease<'f> {
     fan_out: &'f PendingFanOut,
     /// The number of updated dependents.
     updated_dependents: u64,
-    renewed_at: Instant,
+    ends_at: DateTime,
 }
 
 impl<'f> FanOutLease<'f> {
@@ -132,21 +130,22 @@ impl<'f> FanOutLease<'f> {
             model,
             fan_out,
             updated_dependents: 0,
-            renewed_at: Instant::now(),
+            ends_at: fan_out.token.lease_end,
         }
     }
 
     /// Takes over an abandoned fan-out. Returns `false` if another process was faster.
     pub(super) async fn take_over(
         access: ModelAccess<'_>,
-        fan_out: &PendingFanOut,
+        fan_out: &mut PendingFanOut,
     ) -> Result<bool> {
+        let new_end = access.lease().new_end();
         let mut filter = fan_out.unchanged_since_read()?;
         let lease_end = equal_to(fan_out.token.lease_end);
         append_field(&mut filter, &PendingKind::FAN_OUT.lease_path(), lease_end)?;
         let origin = Stage::COPIES.step("take over the fan-out");
-        let renewal = renewal_update(&access, fan_out);
-        let renewal = MetadataUpdate::new(origin, filter, renewal);
+        let renewal = MetadataUpdate::new(origin, filter, renewal_update(fan_out, new_end));
+        fan_out.token.lease_end = new_end;
         Ok(apply_update(access, renewal).await? > 0)
     }
 
@@ -155,16 +154,14 @@ impl<'f> FanOutLease<'f> {
     /// Returns `false` if all sources have a newer write, which has its own fan-out.
     pub(super) async fn renew_if_old(&mut self, access: &Access, updated: usize) -> Result<bool> {
         self.updated_dependents += updated as u64;
-        if access.transaction_scope().is_some()
-            || self.renewed_at.elapsed() < access.lease().renewal_age()
-        {
+        if access.transaction_scope().is_some() || !access.lease().needs_renewal(self.ends_at) {
             return Ok(true);
         }
-        self.renewed_at = Instant::now();
+        self.ends_at = access.lease().new_end();
         let fan_out = self.fan_out;
         let origin = Stage::COPIES.step("renew the lease");
         let filter = fan_out.unchanged_since_read()?;
-        let renewal = renewal_update(access, fan_out);
+        let renewal = renewal_update(fan_out, self.ends_at);
         let mut renewals = vec![MetadataUpdate::new(origin, filter, renewal)];
         if let Some(first) = fan_out.source_ids().next() {
             let filter = fan_out.unchanged_source(first)?;
@@ -178,9 +175,9 @@ impl<'f> FanOutLease<'f> {
 }
 
 /// Returns the update that renews the lease of all sources.
-fn renewal_update(access: &Access, fan_out: &PendingFanOut) -> Document {
+fn renewal_update(fan_out: &PendingFanOut, new_end: DateTime) -> Document {
     doc! { "$set": {
-        PendingKind::FAN_OUT.lease_path(): access.lease().new_end(),
+        PendingKind::FAN_OUT.lease_path(): new_end,
         PendingKind::FAN_OUT.field_path(SINCE): fan_out.started_at,
     } }
 }

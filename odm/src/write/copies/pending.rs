@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bson::{RawDocument, RawDocumentBuf};
 
 use super::{
-    fan_out::{FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, complete_fan_out, update_dependents},
+    fan_out::{
+        FanOutBudget, FanOutRemainder, MAX_COPY_BATCH_DOCUMENTS, NextFanOut, complete_fan_out,
+        update_dependents,
+    },
     layout::{CopyField, CopyGroup},
     lease::{FanOutLease, PendingFanOut, read_pending_fan_outs},
     revalidate::{revalidate_batch, revalidate_write},
@@ -17,7 +20,6 @@ use crate::{
     metadata::copy::SOURCE_VERSION,
     model::ids::one_of,
     pending::{
-        blocked::RejectionList,
         expired::{ExpiredBatch, ExpiredWork, RecoveryReport},
         record::{PendingKind, PendingToken},
     },
@@ -101,14 +103,20 @@ impl PendingCopies {
         let full_access = full_access.to(access.model);
         let filter = token.token_filter(PendingKind::FAN_OUT)?;
         let fan_outs = read_pending_fan_outs(full_access, filter, None).await?;
-        // In a transaction the first rejection is the error.
-        let mut rejected = RejectionList::default();
+        let mut remainder = FanOutRemainder::default();
+        let mut is_complete = true;
         for fan_out in &fan_outs {
-            if !update_dependents(full_access, fan_out, &mut budget, &mut rejected).await? {
-                return Ok(FanOutProgress::Partial);
+            is_complete =
+                update_dependents(full_access, fan_out, &mut budget, &mut remainder).await?;
+            if !is_complete {
+                break;
             }
         }
-        Ok(FanOutProgress::Complete(fan_outs))
+        run_next_fan_outs(&full_access, &mut remainder.next, budget).await?;
+        Ok(match is_complete {
+            true => FanOutProgress::Complete(fan_outs),
+            false => FanOutProgress::Partial,
+        })
     }
 
     /// Runs the follow-up work after the write. A background fan-out and the revalidation run in tasks of their own.
@@ -132,19 +140,22 @@ impl PendingCopies {
         };
         match self.progress {
             FanOutProgress::NotStarted => {
-                let mut budget = FanOutBudget::for_mode(mode);
-                let result = run_fan_outs(full_access.to(model), token, &mut budget).await;
+                let budget = FanOutBudget::for_mode(mode);
+                let result = run_fan_outs(full_access.to(model), token, budget).await;
                 log_failure(model, &result);
             }
             FanOutProgress::Partial => fan_out_later(full_access.to(model), token).await,
             // Only dependents that the transaction did not see are left.
             FanOutProgress::Complete(fan_outs) => {
                 let mut budget = FanOutBudget::UnlimitedUncounted;
+                let mut next = Vec::new();
                 for fan_out in &fan_outs {
                     let sources = full_access.to(model);
-                    let result = complete_fan_out(sources, fan_out, &mut budget).await;
+                    let result = complete_fan_out(sources, fan_out, &mut budget, &mut next).await;
                     log_failure(model, &result.map(drop));
                 }
+                let result = run_next_fan_outs(&full_access, &mut next, budget).await;
+                log_failure(model, &result);
             }
         }
     }
@@ -236,7 +247,8 @@ pub(super) fn changed_copies<'d>(
     })
 }
 
-/// Runs the fan-out for all documents of a write, within the budget. What exceeds the budget runs in a background task.
+/// Runs the fan-out for all documents of a write, and the fan-outs that follow, within the budget. What exceeds the budget runs in a
+/// background task.
 ///
 /// # Errors
 ///
@@ -244,7 +256,62 @@ pub(super) fn changed_copies<'d>(
 pub(super) async fn run_fan_outs(
     access: ModelAccess<'_>,
     token: PendingToken,
+    mut budget: FanOutBudget,
+) -> Result<()> {
+    let mut next = Vec::new();
+    let result = complete_fan_outs(access, token, &mut budget, &mut next).await;
+    run_next_fan_outs(&access, &mut next, budget).await?;
+    result
+}
+
+/// Runs the fan-outs that follow from other fan-outs, until none is left.
+///
+/// A chain of copies can be as long as a chain of documents, so the fan-outs wait in a list instead of on the stack. A wait does not
+/// hold a transaction either. In the caller's transaction all of them join it.
+///
+/// A rejection does not stop the others: the rejected document's source has a pending fan-out of its own.
+pub(super) async fn run_next_fan_outs(
+    access: &Access,
+    next: &mut Vec<NextFanOut>,
+    budget: FanOutBudget,
+) -> Result<()> {
+    let mut budget = match budget {
+        // Few changed dependents can have many dependents of their own: count these.
+        FanOutBudget::UnlimitedUncounted => FanOutBudget::Unlimited,
+        other => other,
+    };
+    while let Some(NextFanOut { model, token, mode }) = next.pop() {
+        let access = access.to(model);
+        if access.transaction_scope().is_none() {
+            match complete_fan_outs(access, token, &mut budget, next).await {
+                Err(error) if error.kind() == ErrorKind::StillPending => {}
+                result => result?,
+            }
+            continue;
+        }
+        let filter = token.token_filter(PendingKind::FAN_OUT)?;
+        // In a transaction the first rejection is the error.
+        let mut remainder = FanOutRemainder::default();
+        for fan_out in read_pending_fan_outs(access, filter, None).await? {
+            update_dependents(access, &fan_out, &mut budget, &mut remainder).await?;
+        }
+        next.extend(remainder.next);
+        // The transaction does not see dependents that are inserted concurrently: repeat the fan-out after the commit.
+        PendingCopies::of_fan_out(token, mode).run_in_background(access);
+    }
+    Ok(())
+}
+
+/// Runs the fan-out for all documents of a write, within the budget, and adds the fan-outs that follow to `next`.
+///
+/// # Errors
+///
+/// [`StillPending`](ErrorKind::StillPending) if dependents reject copies, after the fan-out of all other sources.
+async fn complete_fan_outs(
+    access: ModelAccess<'_>,
+    token: PendingToken,
     budget: &mut FanOutBudget,
+    next: &mut Vec<NextFanOut>,
 ) -> Result<()> {
     let mut blocked = None;
     loop {
@@ -252,7 +319,7 @@ pub(super) async fn run_fan_outs(
         let batch = read_pending_fan_outs(access, filter, Some(MAX_COPY_BATCH_DOCUMENTS)).await?;
         let count: usize = batch.iter().map(|fan_out| fan_out.sources.len()).sum();
         for fan_out in batch {
-            match complete_fan_out(access, &fan_out, budget).await {
+            match complete_fan_out(access, &fan_out, budget, next).await {
                 Ok(true) => {}
                 Ok(false) => {
                     fan_out_later(access, token).await;
@@ -291,7 +358,8 @@ fn run_remaining(
         let background = &access.shared_state().background;
         let _running_task = background.start_task();
         let _slot = background.fan_out_slot().await;
-        let result = run_fan_outs(access.to(model), token, &mut FanOutBudget::Unlimited).await;
+        // Without a limit: a fan-out that continued in another task would wait for a slot while it holds one.
+        let result = run_fan_outs(access.to(model), token, FanOutBudget::Unlimited).await;
         log_failure(model, &result);
     })
 }
@@ -340,10 +408,12 @@ async fn recover_fan_outs(access: ModelAccess<'_>, report: &mut RecoveryReport) 
         let mut filter = kind.expired_filter()?;
         append_field(&mut filter, "_id", one_of(&new))?;
         // Several sources of one write share a fan-out.
-        for fan_out in read_pending_fan_outs(access, filter, None).await? {
-            let result = match FanOutLease::take_over(access, &fan_out).await {
+        let mut next = Vec::new();
+        for mut fan_out in read_pending_fan_outs(access, filter, None).await? {
+            let budget = &mut FanOutBudget::Unlimited;
+            let result = match FanOutLease::take_over(access, &mut fan_out).await {
                 Ok(false) => continue,
-                Ok(true) => complete_fan_out(access, &fan_out, &mut FanOutBudget::Unlimited).await,
+                Ok(true) => complete_fan_out(access, &fan_out, budget, &mut next).await,
                 Err(error) => Err(error),
             };
             match result {
@@ -353,6 +423,10 @@ async fn recover_fan_outs(access: ModelAccess<'_>, report: &mut RecoveryReport) 
                     expired.exclude(fan_out.source_ids().cloned());
                 }
             }
+        }
+        let result = run_next_fan_outs(&access, &mut next, FanOutBudget::Unlimited).await;
+        if let Err(error) = result {
+            report.record_error(error)?;
         }
     }
     Ok(())

@@ -6,9 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use bson::{Bson, Document, RawBson, RawDocumentBuf, oid::ObjectId};
 
 use super::{
-    fan_out::{CopyUpdate, FanOutBudget, MAX_COPY_BATCH_DOCUMENTS, source_condition, write_copies},
+    fan_out::{
+        CopyUpdate, FanOutBudget, FanOutRemainder, MAX_COPY_BATCH_DOCUMENTS, source_condition,
+        write_copies,
+    },
     layout::CopyGroup,
     parse_document,
+    pending::run_next_fan_outs,
     source::{SourceCache, SourceState, are_unchanged},
 };
 use crate::{
@@ -22,7 +26,7 @@ use crate::{
         ids::{OrderedId, ids_filter},
     },
     pending::{
-        blocked::{self, Rejection, RejectionList},
+        blocked::{self, Rejection},
         record::{PendingKind, PendingToken},
     },
     session::access::ModelAccess,
@@ -134,7 +138,7 @@ pub(super) async fn revalidate_batch(
             ids.push(id);
         }
     }
-    let mut rejected = RejectionList::default();
+    let mut remainder = FanOutRemainder::default();
     for (position, group) in groups.iter().enumerate() {
         let stale_in_group = stale
             .iter()
@@ -153,10 +157,11 @@ pub(super) async fn revalidate_batch(
             }
         }
         if !updates.is_empty() {
-            let budget = &mut FanOutBudget::Unlimited;
-            write_copies(&access, group, updates, budget, &mut rejected).await?;
+            write_copies(&access, group, updates, &mut remainder).await?;
         }
     }
+    run_next_fan_outs(&access, &mut remainder.next, FanOutBudget::Unlimited).await?;
+    let rejected = remainder.rejected;
     let mut blocked = BTreeMap::<OrderedId, (RawBson, Vec<Rejection>)>::new();
     for rejection in rejected.iter_rejections() {
         let id = to_raw_value(&rejection.id)?;

@@ -380,6 +380,58 @@ pub async fn the_number_of_background_fan_outs_is_limited(fixture: Fixture) {
     }
 }
 
+/// A source with copies of copies, all in the background.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "reflections")]
+struct Reflection {
+    #[serde(rename = "_id")]
+    id: i64,
+    #[reference]
+    mirror: Ref<Mirror>,
+    #[denormalize(from = mirror.name, background)]
+    name: String,
+}
+
+#[derive(Schema)]
+#[schema(models(Source, Mirror, Reflection))]
+struct Reflections;
+
+/// With a full queue, a fan-out that starts other fan-outs still ends.
+pub async fn fan_outs_of_copied_copies_need_no_place_in_the_queue(fixture: Fixture) {
+    // More sources than the queue has places. The first has so many dependents that they are updated in a transaction.
+    const SOURCES: i64 = 80;
+    const MANY_DEPENDENTS: i64 = 600;
+    let options = odm::Database::<Reflections>::options().background_fan_outs(1);
+    let db = options.open_backend(fixture.backend()).await.unwrap();
+    db.sync_indexes().await.unwrap();
+    let sources = (0..SOURCES).map(|id| Source {
+        id,
+        name: "old".to_owned(),
+    });
+    db.insert_many(sources).await.unwrap();
+    let mirrors = (0..MANY_DEPENDENTS).map(|id| NewMirror {
+        id,
+        source: Ref::new(id.max(MANY_DEPENDENTS - SOURCES) - (MANY_DEPENDENTS - SOURCES)),
+    });
+    db.insert_many(mirrors).await.unwrap();
+    let reflections = (0..MANY_DEPENDENTS).map(|id| NewReflection {
+        id,
+        mirror: Ref::new(id),
+    });
+    db.insert_many(reflections).await.unwrap();
+    db.wait_for_pending().await.unwrap();
+
+    let renames = (0..SOURCES).map(async |id| {
+        let rename = db.update::<Source>(id).set(|s| s.name(), "new");
+        rename.await.unwrap();
+    });
+    futures_util::future::join_all(renames).await;
+    let limit = Duration::from_secs(120);
+    db.wait_for_pending().timeout(limit).await.unwrap();
+    let old = db.find::<Reflection>().filter(|r| r.name().eq("old"));
+    assert_eq!(old.count().await.unwrap(), 0);
+}
+
 /// Pending work is recorded with the lease of the process that records it. Other processes see the stored end of the lease.
 pub async fn the_lease_is_as_long_as_set(fixture: Fixture) {
     for (id, seconds) in [(1, 3_600), (2, 5)] {
