@@ -37,6 +37,7 @@ pages! {
     Rollups: "rollups.md",
     Computed: "computed.md",
     Sequences: "sequences.md",
+    Trees: "trees.md",
     Overflow: "overflow.md",
     Transactions: "transactions.md",
     Errors: "errors.md",

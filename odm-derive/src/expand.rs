@@ -23,6 +23,7 @@ pub(crate) mod schema;
 pub(crate) mod scope;
 mod sequence;
 mod shard_key;
+mod tree;
 
 pub(crate) use fields::mentions_ident;
 use proc_macro2::TokenStream;

@@ -63,6 +63,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[denormalize(from = host.ipaddr)]` | a copy that fan-outs keep up to date, [see below](#copies-and-snapshots); with `sync` or `background` |
 /// | `#[count(of = Comment::post)]`, `#[sum(…)]`, `#[avg(…)]`, `#[min(…)]`, `#[max(…)]`, `#[latest(…)]` | a rollup of child documents, [see below](#counts-sums-and-the-latest) |
 /// | `#[sequence(per = shop)]`, `#[sequence]` | a number that the insert assigns: 1, 2, 3 … for each value of another field, [see below](#sequence-numbers) |
+/// | `#[tree(parent = parent)]` | the ancestors of a document in a tree, [see below](#trees); with `max = N` |
 /// | `#[snapshot(from = product.price)]`, `#[snapshot]` | a value that is set once; with `origin`, the framework also stores the source and the time |
 /// | `#[index]`, `#[index(…)]` | an index over this field, with options |
 ///
@@ -190,6 +191,17 @@ use syn::{DeriveInput, parse_macro_input};
 /// under `_odm`. `find().drift()` compares snapshots with the current values of their sources.
 ///
 /// A struct that embeds structs with copies or snapshots declares `insert_struct`: then `NewOrder` has a `Vec<NewOrderLine>`.
+///
+/// # Trees
+///
+/// `#[tree(parent = parent)]` on a `Vec<Ref<Self>>` holds the ancestors of the document, from the root to the parent. `parent` is
+/// an `Option<Ref<Self>>` with the delete rule `restrict`, `cascade` or `nullify`; a root has the parent `None`. The ancestors
+/// follow each change of a parent as copies do: of the document, and of every document above. The field has no setter, and is
+/// missing in the insert struct. A move of a document below itself is an error of kind `Invalid`.
+///
+/// `max = N` is the maximum number of ancestors of a document that is inserted or moved, from 1 to 1000. The default is 100. The
+/// derive declares an index of the ancestors. The trait [`TreeDocument`](../odm/document/trait.TreeDocument.html) has an example,
+/// and the book, `book/src/trees.md`, describes guarantees and costs.
 ///
 /// # Computed fields
 ///
@@ -363,7 +375,8 @@ use syn::{DeriveInput, parse_macro_input};
         max,
         latest,
         computed,
-        sequence
+        sequence,
+        tree
     )
 )]
 pub fn document(input: TokenStream) -> TokenStream {
@@ -432,7 +445,8 @@ pub fn document(input: TokenStream) -> TokenStream {
         max,
         latest,
         computed,
-        sequence
+        sequence,
+        tree
     )
 )]
 pub fn embedded(input: TokenStream) -> TokenStream {

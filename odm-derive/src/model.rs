@@ -202,6 +202,7 @@ impl<'a> Field<'a> {
                 "snapshot",
                 "computed",
                 "sequence",
+                "tree",
             ]
             .iter()
             .chain(&ROLLUP_ATTRIBUTES)
@@ -276,7 +277,16 @@ impl<'a> Field<'a> {
                 "`#[latest(…)]` needs a `Vec` of a struct with `#[embedded(of = …)]`",
             );
         }
-        let derived = DerivedValue::parse(ctxt, &field.attrs);
+        let mut derived = DerivedValue::parse(ctxt, &field.attrs, ident);
+        if !matches!(place, FieldPlace::Document) {
+            for attr in attrs_named(&field.attrs, "tree") {
+                ctxt.error_at(
+                    attr,
+                    "a tree consists of documents: move the field to the document",
+                );
+                derived = None;
+            }
+        }
         let rollup = match place {
             FieldPlace::Document => RollupAttr::parse(ctxt, &field.attrs),
             FieldPlace::Embedded => {

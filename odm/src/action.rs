@@ -14,6 +14,7 @@ mod modify;
 mod outcome;
 mod returning;
 mod save;
+mod subtree;
 mod target;
 mod update;
 mod upsert;
@@ -35,6 +36,7 @@ pub use modify::Modify;
 pub use outcome::Outcome;
 pub use returning::{ReturningDelete, ReturningUpdate};
 pub use save::{Edit, Save};
+pub use subtree::{Subtree, TreeNode};
 pub(crate) use target::decode_id;
 pub use target::{
     AllMatching, AtMostOneTarget, ById, ByIdWhen, ByUniqueKey, ByUniqueKeyWhen, CountingTarget,

@@ -9,6 +9,7 @@ mod model;
 mod overflow;
 mod rollup;
 mod sync;
+mod tree;
 pub(crate) mod upgrade;
 
 pub(crate) use computed::ComputedInput;
@@ -20,8 +21,8 @@ pub use computed::{
 };
 pub(crate) use copy::ReferenceCopies;
 pub use copy::{
-    CopiedField, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference, TypeCopies,
-    copy_source, ensure_copy_chains_end, ensure_insert_struct, ensure_maintainable,
+    CopiedField, CopiedValue, CopyMode, CopyOf, CopyableRole, EmbeddedCopies, SingleReference,
+    TypeCopies, copy_source, ensure_copy_chains_end, ensure_insert_struct, ensure_maintainable,
 };
 pub use embedded_links::{EmbeddedLinks, LinkCollector, all_links};
 pub use link::{
@@ -30,7 +31,7 @@ pub use link::{
 };
 pub(crate) use missing_indexes::MissingUniqueIndexes;
 pub use model::{
-    Model, ScopeField, SequenceField, is_first_in_collection, leaves_name_to_tag,
+    Model, ScopeField, SequenceField, TreeField, is_first_in_collection, leaves_name_to_tag,
     manages_same_fields, stored_or_rust_name, stores_field_alike,
 };
 pub(crate) use model::{SharedScope, str_eq};
@@ -46,6 +47,7 @@ pub use rollup::{
     ensure_sees_parent, ensure_summable, excerpt_source, rollup_comparison, rollup_condition,
 };
 pub use sync::{FailedIndex, IndexReport, SyncIndexes};
+pub use tree::{TreeAncestors, TreeParent};
 pub use upgrade::{UpgradeAll, UpgradeFn, UpgradeReport};
 
 use crate::{

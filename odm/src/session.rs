@@ -18,13 +18,13 @@ use crate::{
     Result,
     action::{
         AllMatching, Arrays, Bulk, ByUniqueKey, Delete, Edit, Exists, Find, FindById,
-        FirstMatching, Get, GetMany, InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Update,
-        Upsert,
+        FirstMatching, Get, GetMany, InsertMany, InsertOne, Load, LoadTuple, Modify, Save, Subtree,
+        Update, Upsert,
     },
     check::Check,
     language::query::{Filter, IntoKey, IntoRouted, UniqueKey},
     model::{
-        document::{Document, Insertable},
+        document::{Document, Insertable, TreeDocument},
         edited::Edited,
     },
     schema::{Contains, Schema, UpgradeAll},
@@ -157,6 +157,42 @@ impl<S: Schema, C: SessionScope> Session<S, C> {
             self.read_access::<T>("get_many"),
             ids.into_iter().map(|id| id.into_key().into_id()).collect(),
         )
+    }
+
+    /// Reads a document of a tree with all documents below, or with some levels: see [`Subtree`].
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "folders")]
+    /// # struct Folder {
+    /// #     #[serde(rename = "_id")] id: i64,
+    /// #     name: String,
+    /// #     #[reference(on_delete = restrict)] parent: Option<Ref<Folder>>,
+    /// #     #[tree(parent = parent)] ancestors: Vec<Ref<Folder>>,
+    /// # }
+    /// # #[derive(Schema)] #[schema(models(Folder))] struct Drive;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let db = odm::Database::<Drive>::open("memory:").await?;
+    /// # db.sync_indexes().await?;
+    /// # for (id, parent) in [(1, None), (2, Some(1)), (3, Some(2)), (4, None)] {
+    /// #     db.insert(NewFolder { id, name: format!("folder {id}"), parent: parent.map(Ref::new) }).await?;
+    /// # }
+    /// let one = db.subtree::<Folder>(1).sort(|f| f.name().asc()).depth(1).await?;
+    /// assert_eq!(one.children[0].document.id, 2);
+    /// assert!(one.children[0].children.is_empty()); // below level 1
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    pub fn subtree<T: TreeDocument>(&self, root: impl IntoKey<T>) -> Subtree<S, T, C>
+    where
+        S: Contains<T, C>,
+    {
+        Subtree::new(self.read_access::<T>("subtree"), root.into_key())
     }
 
     /// Reads documents of several models by id, in one round trip. A tuple of references and arrays of references returns a tuple

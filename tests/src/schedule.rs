@@ -17,6 +17,7 @@ mod overflow_many_to_many;
 mod overflow_races;
 mod reinsert_after_delete;
 mod rollups;
+mod trees;
 mod two_overflow_arrays;
 
 use std::{
@@ -53,6 +54,7 @@ pub use overflow_races::{
 };
 pub use reinsert_after_delete::ReinsertedAfterDelete;
 pub use rollups::{ReinsertedChild, ReturningParent, Rollups, SmallRollups};
+pub use trees::{SmallTrees, Trees, WideTrees};
 pub use two_overflow_arrays::{SmallTwoOverflowArrays, TwoOverflowArrays};
 
 use crate::aftermath::expire_leases;
@@ -117,6 +119,8 @@ pub enum Sabotage {
     IntentNew,
     /// The intent record of a reference write lacks the old references.
     IntentOld,
+    /// A move in a tree does not change the documents above the new parent.
+    ChainLock,
     /// Array work is finished without comparing the key of the work.
     ArrayWorkKey,
     /// A chunk accepts the same element change twice.
@@ -435,6 +439,7 @@ impl<T: Executor + ?Sized> Wrapper for Scheduled<T> {
             copies::remove_guard(sabotage, update);
             rollups::sabotage_update(sabotage, update);
             overflow_inverses::remove_guard(sabotage, update);
+            trees::remove_guard(sabotage, update);
             overflow::sabotage_update(sabotage, update);
         }
     }

@@ -7,8 +7,8 @@ use odm_tests::schedule::{
     LateSpill, ManyToManyOverflows, OrderedOverflows, OverflowDeleteRules, OverflowInverses,
     Overflows, ReinsertedAfterDelete, ReinsertedChild, ReturningParent, Rollups, Sabotage,
     Schedule, SearchesDuringFold, SmallAverages, SmallCopies, SmallCopiesAndRollups,
-    SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows, SmallRollups,
-    SmallTwoOverflowArrays, TimelyJointInserts, TwoOverflowArrays,
+    SmallManyToManyOverflows, SmallOverflowDeleteRules, SmallOverflows, SmallRollups, SmallTrees,
+    SmallTwoOverflowArrays, TimelyJointInserts, Trees, TwoOverflowArrays, WideTrees,
 };
 
 /// Returns the number of schedules of each kind: `ODM_SCHEDULES`, or 50.
@@ -83,6 +83,41 @@ fn each_guard_of_copies_is_needed_in_some_order() {
         let wrong = schedule.run_all(&SmallCopies, 2).err();
         assert!(wrong.is_some(), "no schedule fails without {sabotage:?}");
     }
+}
+
+/// The ancestors of each document are the chain of its parents, and no document is its own ancestor.
+#[test]
+fn trees_converge() {
+    for transactions in [false, true] {
+        let wrong = first_failure(&Trees, schedules_per_test().div_ceil(2), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// Of two moves that together make a circle, at most one happens, also if one process pauses during the move.
+#[test]
+fn two_moves_make_no_circle() {
+    run_with_late_first_process(&SmallTrees);
+    for transactions in [false, true] {
+        let wrong = first_failure(&SmallTrees, schedules_per_test(), transactions, None);
+        assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    }
+}
+
+/// The lock of the documents above is needed: some schedule makes a circle without the lock.
+#[test]
+fn the_lock_of_a_move_is_needed() {
+    let wrong = first_failure(&WideTrees, 2, true, None);
+    assert!(wrong.is_none(), "{}", wrong.unwrap_or_default());
+    let wrong = first_failure(&WideTrees, 20, true, Some(Sabotage::ChainLock));
+    assert!(wrong.is_some(), "no schedule makes a circle");
+}
+
+/// The announced parents are needed: some schedule makes a circle without them.
+#[test]
+fn the_announced_parents_of_a_move_are_needed() {
+    let wrong = first_failure(&SmallTrees, 2_000, false, Some(Sabotage::IntentNew));
+    assert!(wrong.is_some(), "no schedule makes a circle");
 }
 
 #[test]

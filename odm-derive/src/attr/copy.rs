@@ -1,11 +1,14 @@
 //! Copies and snapshots: `#[denormalize(from = …)]` and `#[snapshot(…)]`.
 
+use proc_macro2::Span;
 use quote::ToTokens;
-use syn::{Attribute, Ident, ext::IdentExt, meta::ParseNestedMeta};
+use syn::{
+    Attribute, Ident, LitInt, Meta, Token, ext::IdentExt, meta::ParseNestedMeta, parse::ParseStream,
+};
 
 use super::{
-    SeenSettings, attrs_named, expect_flag, parse_settings, parse_value_with, rollup::parse_path,
-    unknown_setting,
+    SeenSettings, attrs_named, expect_flag, parse_number, parse_settings, parse_value,
+    parse_value_with, rollup::parse_path, unknown_setting,
 };
 use crate::ctxt::Ctxt;
 
@@ -17,6 +20,12 @@ pub(crate) enum DerivedValue {
         mode: CopyMode,
         /// `on_delete = clear`: deleting the source sets the copy to null.
         clears: Option<Ident>,
+    },
+    /// The ancestors of a document in a tree: the ancestors of the parent, and the parent.
+    Ancestors {
+        from: CopySource,
+        /// The maximum number of ancestors.
+        max: LitInt,
     },
     /// A snapshot of a source, taken at the insert. `origin` stores the source document and the time.
     Snapshot { from: CopySource, origin: bool },
@@ -44,19 +53,22 @@ pub(crate) enum CopyMode {
 
 impl DerivedValue {
     /// Parses the copy or snapshot attribute of a field.
-    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute]) -> Option<Self> {
-        let mut attributes =
-            attrs_named(attrs, "denormalize").chain(attrs_named(attrs, "snapshot"));
+    pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute], field: &Ident) -> Option<Self> {
+        let names = ["denormalize", "snapshot", "tree"];
+        let mut attributes = names.into_iter().flat_map(|name| attrs_named(attrs, name));
         let attr = attributes.next()?;
         if let Some(second) = attributes.next() {
             ctxt.error_at(
                 second,
-                "a field can have only one of `#[denormalize(…)]` and `#[snapshot(…)]`: remove this one",
+                "a field can have only one of `#[denormalize(…)]`, `#[snapshot(…)]` and `#[tree(…)]`: remove this one",
             );
             return None;
         }
         if attr.path().is_ident("denormalize") {
             return parse_denormalize(ctxt, attr);
+        }
+        if attr.path().is_ident("tree") {
+            return parse_tree(ctxt, attr, field);
         }
         parse_snapshot(ctxt, attr)
     }
@@ -64,7 +76,9 @@ impl DerivedValue {
     /// Returns the source in another document, if any.
     pub(crate) fn source(&self) -> Option<&CopySource> {
         match self {
-            Self::Denormalized { from, .. } | Self::Snapshot { from, .. } => Some(from),
+            Self::Denormalized { from, .. }
+            | Self::Ancestors { from, .. }
+            | Self::Snapshot { from, .. } => Some(from),
             Self::Frozen => None,
         }
     }
@@ -89,6 +103,84 @@ impl DerivedValue {
             );
         }
     }
+}
+
+/// The maximum number of ancestors without the setting `max`.
+const DEFAULT_MAX_ANCESTORS: usize = 100;
+
+const TREE_USAGE: &str =
+    "a tree needs the reference to the parent: `#[tree(parent = parent)] ancestors: Vec<Ref<…>>`";
+const TREE_MAX_USAGE: &str = "`max` must be an integer from 1 to 1000: `max = 20`";
+
+/// Returns the maximum number of ancestors of a field with `#[tree(…)]`. `DerivedValue::parse` reports errors in the attribute.
+pub(super) fn tree_max(attrs: &[Attribute]) -> Option<LitInt> {
+    let attr = attrs_named(attrs, "tree").next()?;
+    let settings = attr.parse_args_with(TreeSettings::parse);
+    Some(settings.map_or_else(|_| default_max_ancestors(), |settings| settings.max))
+}
+
+fn default_max_ancestors() -> LitInt {
+    LitInt::new(&DEFAULT_MAX_ANCESTORS.to_string(), Span::call_site())
+}
+
+/// The settings of a tree.
+struct TreeSettings {
+    parent: Ident,
+    max: LitInt,
+}
+
+impl TreeSettings {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let (mut parent, mut max, mut seen) = (None, None, SeenSettings::default());
+        while !input.is_empty() {
+            let name = input.call(Ident::parse_any)?;
+            seen.ensure_new(&name)?;
+            match name.to_string().as_str() {
+                "parent" => {
+                    parent = Some(parse_value_with(
+                        &name,
+                        input,
+                        TREE_USAGE,
+                        Ident::parse_any,
+                    )?);
+                }
+                "max" => {
+                    let literal: LitInt = parse_value(&name, input, TREE_MAX_USAGE)?;
+                    if !(1..=1000).contains(&parse_number::<usize>(&literal, TREE_MAX_USAGE)?) {
+                        return Err(syn::Error::new_spanned(literal, TREE_MAX_USAGE));
+                    }
+                    max = Some(literal);
+                }
+                other => {
+                    let message = unknown_setting("setting", other, &["parent", "max"]);
+                    let message =
+                        format!("{message}: `#[tree(…)]` accepts `parent = field` and `max = N`");
+                    return Err(syn::Error::new_spanned(name, message));
+                }
+            }
+            if !input.is_empty() {
+                input.parse::<Token![,]>()?;
+            }
+        }
+        let parent = parent.ok_or_else(|| input.error(TREE_USAGE))?;
+        Ok(Self {
+            parent,
+            max: max.unwrap_or_else(default_max_ancestors),
+        })
+    }
+}
+
+fn parse_tree(ctxt: &mut Ctxt, attr: &Attribute, field: &Ident) -> Option<DerivedValue> {
+    let settings = match attr.meta {
+        Meta::List(_) => attr.parse_args_with(TreeSettings::parse),
+        Meta::Path(_) | Meta::NameValue(_) => Err(syn::Error::new_spanned(attr, TREE_USAGE)),
+    };
+    let TreeSettings { parent, max } = ctxt.ok_or_report(settings)?;
+    let from = CopySource {
+        reference: parent,
+        path: vec![field.clone()],
+    };
+    Some(DerivedValue::Ancestors { from, max })
 }
 
 fn parse_denormalize(ctxt: &mut Ctxt, attr: &Attribute) -> Option<DerivedValue> {

@@ -4,7 +4,7 @@ use quote::ToTokens;
 use syn::{Attribute, LitInt, Type, meta::ParseNestedMeta};
 
 use super::{
-    OverflowAttr, SeenSettings, attrs_named, expect_flag, is_misspelt, link, parse_number,
+    OverflowAttr, SeenSettings, attrs_named, copy, expect_flag, is_misspelt, link, parse_number,
     parse_settings, parse_value, rollup, unknown_setting,
 };
 use crate::ctxt::Ctxt;
@@ -46,17 +46,19 @@ impl Layout {
     pub(crate) fn parse(ctxt: &mut Ctxt, attrs: &[Attribute], ty: &Type) -> Self {
         let mut attributes = attrs_named(attrs, "embed").chain(attrs_named(attrs, "reference"));
         let latest = rollup::latest_max(attrs);
+        let tree = copy::tree_max(attrs);
         let Some(attr) = attributes.next() else {
             return match latest {
+                _ if tree.is_some() => tree.map_or(Self::Invalid, Self::ReferenceMany),
                 None if is_misspelt(attrs) => Self::Invalid,
                 Some(max) => Self::EmbedMany(Some(max)),
                 None => Self::without_attribute(ctxt, ty),
             };
         };
-        if latest.is_some() {
+        if latest.is_some() || tree.is_some() {
             ctxt.error_at(
                 attr,
-                "`#[latest(N, …)]` already limits the length: remove this attribute",
+                "the framework fills this array, and already limits the length: remove this attribute",
             );
             return Self::Invalid;
         }

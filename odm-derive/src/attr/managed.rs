@@ -58,6 +58,7 @@ impl ManagedKind {
         } else if ROLLUP_ATTRIBUTES.into_iter().any(has_attr) {
             Some(Self::Rollup)
         } else if has_attr("denormalize")
+            || has_attr("tree")
             || attrs_named(attrs, "snapshot").any(|attr| attr.meta.require_path_only().is_err())
         {
             Some(Self::Copy)

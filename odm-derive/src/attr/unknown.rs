@@ -12,7 +12,7 @@ pub(crate) fn unknown_setting(noun: &str, name: &str, known: &[&str]) -> String 
 }
 
 /// The derive attributes of fields and types.
-const DERIVE_ATTRIBUTES: [&str; 17] = [
+const DERIVE_ATTRIBUTES: [&str; 18] = [
     "avg",
     "computed",
     "count",
@@ -30,6 +30,7 @@ const DERIVE_ATTRIBUTES: [&str; 17] = [
     "sequence",
     "snapshot",
     "sum",
+    "tree",
 ];
 
 /// Attributes of other derives with a name that is near a derive attribute.
@@ -40,9 +41,9 @@ const SIMILAR_FOREIGN_ATTRIBUTES: [&str; 1] = ["schemars"];
 pub(crate) fn is_misspelt(attrs: &[Attribute]) -> bool {
     let names = attrs.iter().filter_map(|attr| attr.path().get_ident());
     names.map(ToString::to_string).any(|name| {
-        // `avg`, `max` and `min` are near too many attributes of other derives, such as `arg`.
+        // `avg`, `max`, `min` and `tree` are near too many attributes of other derives, such as `arg`.
         let is_near = |known: &&str| {
-            !["avg", "max", "min"].contains(known)
+            !["avg", "max", "min", "tree"].contains(known)
                 && (1..=name.len() / 3).contains(&damerau_levenshtein(&name, known))
         };
         let is_known = |known: &[&str]| known.contains(&name.as_str());

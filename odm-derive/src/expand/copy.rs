@@ -40,6 +40,10 @@ impl<'a> Model<'a> {
         for (field, derived, CopySource { reference, .. }) in self.sourced_fields() {
             let source_field = self.field_named(reference);
             let mistake = match source_field.map(|other| &other.layout) {
+                None if matches!(derived, DerivedValue::Ancestors { .. }) => Some(format!(
+                    "there is no field `{reference}`: name the reference to the parent, `#[reference(on_delete = restrict)] \
+                     {reference}: Option<Ref<…>>`"
+                )),
                 None => Some(format!(
                     "there is no field `{reference}` in this struct: a copy needs a reference in the same struct"
                 )),
@@ -100,11 +104,14 @@ impl<'a> Model<'a> {
 
     /// Reports copies and snapshots in places that do not support them yet.
     pub(crate) fn ensure_no_derived(&self, ctxt: &mut Ctxt, place: &str) {
-        for field in self.fields.iter().filter(|field| field.derived.is_some()) {
-            ctxt.error_at(
-                field.ident,
-                format!("{place} cannot have copies or snapshots yet: remove the attribute"),
-            );
+        for field in &self.fields {
+            let derived = match field.derived {
+                None => continue,
+                Some(DerivedValue::Ancestors { .. }) => "a tree",
+                Some(_) => "copies or snapshots",
+            };
+            let message = format!("{place} cannot have {derived} yet: remove the attribute");
+            ctxt.error_at(field.ident, message);
         }
     }
 
@@ -122,14 +129,23 @@ impl<'a> Model<'a> {
             let stored = &field.stored;
             let reference = self.source_reference(source)?;
             let (ty, stored_reference) = (reference.ty, &reference.stored);
-            let target = quote_spanned!(ty.span()=> <#ty as #private::RefersTo>::Target);
+            let target = match derived {
+                // `TreeParent` checks the type of the reference.
+                DerivedValue::Ancestors { .. } => quote!(Self),
+                _ => quote_spanned!(ty.span()=> <#ty as #private::RefersTo>::Target),
+            };
             let first = source.path.first()?.unraw().to_string();
             let steps = source_steps(source);
             let copy_mode = match derived {
                 DerivedValue::Denormalized { mode: CopyMode::Bounded, .. } => quote!(Bounded),
                 DerivedValue::Denormalized { mode: CopyMode::Sync, .. } => quote!(Sync),
                 DerivedValue::Denormalized { mode: CopyMode::Background, .. } => quote!(Background),
+                DerivedValue::Ancestors { .. } => quote!(Bounded),
                 DerivedValue::Snapshot { .. } | DerivedValue::Frozen => quote!(Snapshot),
+            };
+            let value = match derived {
+                DerivedValue::Ancestors { .. } => quote!(Ancestors),
+                _ => quote!(Field),
             };
             let clears = derived.clears_on_delete();
             let omits_none = field.omits_none_member(private);
@@ -144,6 +160,7 @@ impl<'a> Model<'a> {
                     model: || &<#target as #private::Document>::MODEL,
                     source_path: || #private::path_of(<#target as #private::Document>::fields() #(#steps)*),
                     source_field: #first,
+                    value: #private::CopiedValue::#value,
                     mode: #private::CopyMode::#copy_mode,
                     clears_on_delete: #clears,
                     has_origin: #has_origin,
@@ -187,6 +204,7 @@ impl<'a> Model<'a> {
     ) -> TokenStream {
         let checks = self
             .sourced_fields()
+            .filter(|(_, derived, _)| !matches!(derived, DerivedValue::Ancestors { .. }))
             .filter_map(|(field, derived, source)| {
                 let reference = self.source_reference(source)?;
                 let (ty, reference_type) = (field.ty, reference.ty);
@@ -242,13 +260,18 @@ impl<'a> Model<'a> {
 impl Field<'_> {
     /// Returns whether the field is a copy.
     pub(crate) fn is_copy(&self) -> bool {
-        matches!(self.derived, Some(DerivedValue::Denormalized { .. }))
+        matches!(
+            self.derived,
+            Some(DerivedValue::Denormalized { .. } | DerivedValue::Ancestors { .. })
+        )
     }
 
     /// Returns the role of a copy or a snapshot.
     pub(crate) fn derived_role(&self, private: &PrivatePath) -> Option<TokenStream> {
         Some(match self.derived.as_ref()? {
-            DerivedValue::Denormalized { .. } => quote!(#private::role::Denormalized),
+            DerivedValue::Denormalized { .. } | DerivedValue::Ancestors { .. } => {
+                quote!(#private::role::Denormalized)
+            }
             DerivedValue::Snapshot { .. } | DerivedValue::Frozen => {
                 quote!(#private::role::Snapshot)
             }

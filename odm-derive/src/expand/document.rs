@@ -65,7 +65,8 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
     } else {
         // The first place: an index of the application with the same keys is reported at its declaration.
         let indexes = model.check_sequences(ctxt);
-        container.indexes.splice(..0, indexes);
+        let indexes = indexes.into_iter().chain(model.check_tree(ctxt));
+        container.indexes.splice(..0, indexes.collect::<Vec<_>>());
     }
     ensure_rules_are_checked(ctxt, &model, &container);
     ensure_no_variant_hooks(ctxt, &mut container);
@@ -217,6 +218,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         let overflows = model.overflow_checks(&private);
         quote!(#shard_key #links #embedded #copies #rollups #computed #overflows)
     });
+    let tree = ctxt.is_clean().then(|| model.tree_impl(&private));
     let mentions = field_mentions(&model, &container);
     // Layout errors of types are reported together with errors in attributes.
     let layout = model.layout_checks(&private);
@@ -228,8 +230,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         .variant_of
         .as_ref()
         .map(|enum_type| variant_of_impl(input, enum_type, &private));
-    let rest =
-        quote!(#implementation #variant #scope_impls #hooks #closed #mentions #layout #id #checks);
+    let rest = quote!(#implementation #variant #scope_impls #hooks #closed #tree #mentions #layout #id #checks);
     let mut code = fields;
     code.extend([insertable, rest.into()]);
     code.extend([key, parts].into_iter().flatten().flatten());
@@ -991,6 +992,7 @@ fn document_impl(
     let rollups = model.rollup_members(private);
     let sequences = model.sequence_members(private);
     let sequence_items = model.sequence_items(private);
+    let tree = model.tree_member(private);
     let caseless = model.fields.iter().filter(|field| field.is_caseless);
     let caseless = caseless.map(|field| field.stored.to_token_stream());
     let caseless = wrap_nonempty(
@@ -1095,6 +1097,7 @@ fn document_impl(
                 #copies
                 #rollups
                 #sequences
+                #tree
                 #overflows
                 #computed
                 #caseless

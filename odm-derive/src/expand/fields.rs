@@ -6,14 +6,18 @@ use syn::{DeriveInput, ExprPath, Generics, Ident, Type, spanned::Spanned};
 
 use super::{PrivatePath, any_of, where_bounds, with_params, wrap_nonempty};
 use crate::{
-    attr::{Layout, SerdeDefault},
+    attr::{DerivedValue, Layout, SerdeDefault},
     model::{Field, Model},
 };
 
 impl<'a> Model<'a> {
     /// Returns checks that each field's type fits its attribute.
     pub(crate) fn layout_checks(&self, private: &PrivatePath) -> TokenStream {
-        let right = self.fields.iter().filter(|field| field.is_valid);
+        // `TreeAncestors` checks the type of the ancestors in a tree.
+        let is_checked = |field: &&Field<'_>| {
+            field.is_valid && !matches!(field.derived, Some(DerivedValue::Ancestors { .. }))
+        };
+        let right = self.fields.iter().filter(is_checked);
         let checks = right.filter_map(|field| {
             let ty = field.ty;
             let trait_name = match &field.layout {

@@ -1,6 +1,7 @@
 //! Queries: filter, sort, limit, joins, and the ways to read the result.
 
 mod calculate;
+mod descendants;
 mod drift;
 mod group;
 mod id_prefix;
@@ -22,6 +23,7 @@ use futures_core::Stream;
 use futures_util::{StreamExt, stream};
 
 pub use calculate::Calculation;
+pub(super) use descendants::is_below;
 pub use drift::{Drift, FindDrift};
 pub use group::{GroupBy, Grouped};
 pub use page::{FindPage, IntoPageToken, Page, PageToken};
@@ -333,6 +335,12 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// Returns the access of the query.
     pub(super) fn into_access(self) -> Access {
         self.access
+    }
+
+    /// Adds a condition in the form of a filter tree.
+    pub(super) fn with_condition(mut self, condition: FilterNode) -> Self {
+        self.filter = self.filter.and(condition);
+        self
     }
 
     /// Drops the scope from the type. The bounds of [`with`](Self::with) have already checked that the scope reaches each joined

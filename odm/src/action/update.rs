@@ -1,6 +1,7 @@
 //! `update`, `update_first` and `update_many`: changes by MongoDB's update operators.
 
 mod elements;
+mod move_to;
 mod operand_types;
 mod operators;
 mod patch;

@@ -104,6 +104,11 @@ pub enum FindingKind {
         /// The value in the source.
         expected: Box<Bson>,
     },
+    /// The parents of documents of a tree form a circle: the document is its own ancestor.
+    Cycle {
+        /// The `_id` of the parent.
+        parent: Bson,
+    },
     /// A count, sum or latest-N list differs from the children, and no pending work will update the value.
     WrongCount {
         /// The collection of the children.
@@ -217,6 +222,14 @@ impl Finding {
     }
 
     pub(super) fn of_copy(model: &Model, raw: &RawDocument, copy: StaleCopy) -> Self {
+        if copy.is_cycle {
+            return Self::new(
+                model,
+                raw,
+                copy.path,
+                FindingKind::Cycle { parent: copy.id },
+            );
+        }
         let kind = FindingKind::Stale {
             from: copy.source.collection,
             id: copy.id,
@@ -305,6 +318,9 @@ impl fmt::Display for Finding {
                     f,
                     ": has {actual}, but the computed value does not fit into the field"
                 )
+            }
+            FindingKind::Cycle { parent } => {
+                write!(f, ": the document is above its parent {parent} in the tree")
             }
             FindingKind::MissingNumber => f.write_str(": has no sequence number"),
             FindingKind::WrongFlag { flag, actual: true } => {

@@ -137,6 +137,7 @@ impl Repairs {
                 | FindingKind::WrongCount { .. }
                 | FindingKind::WrongComputedField { .. }
                 | FindingKind::MissingNumber
+                | FindingKind::Cycle { .. }
         );
         let is_unrepaired = !matches!(outcome, Ok(RepairOutcome::Done | RepairOutcome::NotNeeded));
         self.has_unrepaired |= is_derived && is_unrepaired;
@@ -376,6 +377,11 @@ impl RepairAction {
                     actual: (**actual).clone(),
                 };
                 return Ok(Self::new(Remedy::RecomputeField, method));
+            }
+            FindingKind::Cycle { .. } => {
+                return Err(
+                    "set the parent of one document of the circle, then repair again".to_owned(),
+                );
             }
             FindingKind::MissingNumber => {
                 let model = model_of_collection(access, finding.collection)?;

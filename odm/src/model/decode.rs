@@ -5,7 +5,7 @@ mod elements;
 
 use std::sync::Arc;
 
-use bson::{Bson, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
+use bson::{Bson, RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use deserializer::{DecodeError, StoredValue};
@@ -42,7 +42,7 @@ pub(crate) fn decode<T: DeserializeOwned>(raw: &RawDocument, model: &Model) -> R
 }
 
 /// Returns the document with the values of a parent without children, for rollups that were declared after the document was
-/// written, and with 0 for sequence numbers. `None` if no such field is missing.
+/// written, with 0 for sequence numbers, and without ancestors in a tree. `None` if no such field is missing.
 fn with_missing_fields(raw: &RawDocument, model: &Model) -> Result<Option<RawDocumentBuf>> {
     let is_missing = |stored: &&str| matches!(raw.get(*stored), Ok(None));
     let rollups = model.rollups.iter();
@@ -51,7 +51,8 @@ fn with_missing_fields(raw: &RawDocument, model: &Model) -> Result<Option<RawDoc
         .peekable();
     let sequences = model.sequences.iter().map(|sequence| sequence.stored);
     let mut numbers = sequences.filter(is_missing).peekable();
-    if rollups.peek().is_none() && numbers.peek().is_none() {
+    let ancestors = model.tree.map(|tree| tree.ancestors).filter(is_missing);
+    if rollups.peek().is_none() && numbers.peek().is_none() && ancestors.is_none() {
         return Ok(None);
     }
     let mut complete = raw.to_owned();
@@ -64,6 +65,9 @@ fn with_missing_fields(raw: &RawDocument, model: &Model) -> Result<Option<RawDoc
     }
     for number in numbers {
         append_field(&mut complete, number, 0_i64)?;
+    }
+    if let Some(ancestors) = ancestors {
+        append_field(&mut complete, ancestors, RawArrayBuf::new())?;
     }
     Ok(Some(complete))
 }

@@ -3,6 +3,7 @@
 mod draft;
 mod id;
 mod overflow;
+mod tree;
 mod variant;
 
 use std::{fmt, hash, marker::PhantomData};
@@ -21,6 +22,7 @@ pub use id::{
 };
 pub use id::{AutoId, IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
+pub use tree::TreeDocument;
 pub(crate) use variant::with_tag;
 #[doc(hidden)]
 pub use variant::{HasVariant, stored_tag, variant_indexes};

@@ -40,6 +40,8 @@ pub struct CopiedField {
     pub source_path: fn() -> Path,
     /// The Rust name of the source field that contains the copied value.
     pub source_field: &'static str,
+    /// How the copy follows from the source.
+    pub value: CopiedValue,
     /// When a fan-out writes a changed source value into the copy.
     pub mode: CopyMode,
     /// Whether the copy becomes null when the source document is deleted.
@@ -61,6 +63,16 @@ pub struct EmbeddedCopies {
     pub is_array: bool,
     /// The copies and snapshots in the embedded type.
     pub copies: &'static TypeCopies,
+}
+
+/// How a copy follows from the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopiedValue {
+    /// The copy is the value of the source field.
+    Field,
+    /// The copy is the list of ancestors in a tree: the ancestors of the source, and the source. Without a source, the list is
+    /// empty.
+    Ancestors,
 }
 
 /// When a fan-out writes a changed source value into a copy.
@@ -203,6 +215,9 @@ impl ReferenceCopies {
         let mut beside =
             fields.filter(|field| field.reference == self.reference && field.mode.has_fan_out());
         beside.find_map(|field| {
+            if field.value != CopiedValue::Field {
+                return None;
+            }
             let path = (field.source_path)();
             let rest = source.strip_prefix(path.dotted().ok()?)?;
             (rest.is_empty() || rest.starts_with('.')).then_some((field, rest))
@@ -345,7 +360,8 @@ impl<'m> CopyChain<'m> {
     }
 
     const fn follow_copy(&self, copy: &'m CopiedField, steps: usize, first: usize) -> ChainEnd {
-        if !copy.mode.has_fan_out() {
+        // A chain of parents ends at the root of the tree.
+        if !copy.mode.has_fan_out() || matches!(copy.value, CopiedValue::Ancestors) {
             return ChainEnd::Source;
         }
         let mut i = 0;

@@ -60,6 +60,8 @@ pub struct Model {
     pub inverses: &'static [InverseLink],
     /// The copies and snapshots of other documents.
     pub copies: &'static TypeCopies,
+    /// The tree of the documents, if the model declares a tree.
+    pub tree: Option<TreeField>,
     /// The rollups over children.
     pub rollups: &'static [Rollup],
     /// The overflow arrays, which can spill elements into chunk documents.
@@ -90,6 +92,17 @@ pub struct SequenceField {
     pub stored: &'static str,
     /// The stored name of the field that selects the sequence. `None` for one sequence of the model.
     pub per: Option<&'static str>,
+}
+
+/// The ancestors in a tree: `#[tree(parent = …)]`.
+#[derive(Debug, Clone, Copy)]
+pub struct TreeField {
+    /// The stored name of the reference to the parent.
+    pub parent: &'static str,
+    /// The stored name of the list of ancestors.
+    pub ancestors: &'static str,
+    /// The maximum number of ancestors of a new or moved document.
+    pub max: usize,
 }
 
 /// The scope fields of a referring model and of its target model, if both have a scope.
@@ -140,6 +153,7 @@ impl Model {
         all_links: || &[],
         inverses: &[],
         copies: &TypeCopies::NONE,
+        tree: None,
         rollups: &[],
         overflows: &[],
         computed: &[],

@@ -15,6 +15,7 @@ use super::{
     references::References,
     rollups::Rollups,
     sequence,
+    trees::Trees,
 };
 use crate::{
     Result,
@@ -34,15 +35,18 @@ use crate::{
 /// All stages, from the first to the last.
 ///
 /// - Snapshots in elements are filled before an array moves elements to chunks, because chunks are written as they are.
+/// - The check of a tree comes after copies: copies open the transaction, and repeat the write without the fan-out if a dependent
+///   rejects its copy.
 /// - Copies come before rollups and computed fields, because a copy can be an input of both.
 /// - Rollups come before references: a transaction then writes the parent before the child.
 /// - References come after arrays: the reference stage reads the resident elements of the write.
 /// - The chunks of deleted documents come after references, because a delete rule reads references in chunks.
 /// - Computed fields come last. The stages before read update operators, and a pipeline has no operators.
-pub(super) static MAINTAINERS: [&dyn Maintainer; 7] = [
+pub(super) static MAINTAINERS: [&dyn Maintainer; 8] = [
     &ElementSnapshots,
     &Arrays,
     &Copies,
+    &Trees,
     &Rollups,
     &References,
     &ArrayDeletes,
@@ -81,6 +85,18 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
         _update: &RawDocument,
     ) -> Option<String> {
         None
+    }
+
+    /// Checks a change of references without transactions, after the intent record announces the new references by path.
+    ///
+    /// A [`Conflict`](crate::ErrorKind::Conflict) runs the check again, after a pause and after the recovery of abandoned writes.
+    fn check_intent<'a>(
+        &'a self,
+        _access: ModelAccess<'a>,
+        _id: &'a RawBson,
+        _new_ids: &'a RawDocument,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Returns the paths that a save must not change.
@@ -159,7 +175,7 @@ pub(super) trait Maintainer: fmt::Debug + Sync {
     /// Removes the values of a document with a final tombstone from other documents, before the document is deleted.
     fn finish_tombstone<'a>(
         &'a self,
-        _full_access: ModelAccess<'a>,
+        _access: ModelAccess<'a>,
         _id: &'a RawBson,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
@@ -458,6 +474,18 @@ pub(super) fn run_follow_up(
     write: impl Into<WriteOperation>,
 ) -> WriteFuture {
     Next::all().run(WriteContext::of_follow_up(access), write.into())
+}
+
+/// Checks a change of references that the intent record of a document announces.
+pub(super) async fn check_intent(
+    access: ModelAccess<'_>,
+    id: &RawBson,
+    new_ids: &RawDocument,
+) -> Result<()> {
+    for kind in MAINTAINERS {
+        kind.check_intent(access, id, new_ids).await?;
+    }
+    Ok(())
 }
 
 /// Adds the fields of all kinds to the update that makes a tombstone final.

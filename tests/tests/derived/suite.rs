@@ -18,6 +18,7 @@ macro_rules! for_every_test {
                 copies: [
                     a_bulk_fills_copies_and_fans_out,
                     fan_outs_reach_copies_of_copies,
+                    current_ends_in_a_circle,
                     inserts_only_read_the_source,
                     a_transaction_includes_fan_outs,
                     a_partial_insert_is_revalidated,
@@ -460,6 +461,29 @@ macro_rules! for_every_test {
                     rollups_cannot_be_written,
                     invalid_pending_work_is_reported,
                     rollups_survive_a_crash_at_every_operation,
+                ]
+                trees: [
+                    a_circle_is_refused,
+                    a_large_subtree_moves_in_the_background,
+                    a_rejected_copy_does_not_stop_a_move,
+                    a_slow_fan_out_continues_in_the_background,
+                    a_copy_beside_the_ancestors_stays_on_its_level,
+                    a_circle_is_told_from_wrong_ancestors,
+                    an_insert_above_its_descendants_is_refused,
+                    the_moved_document_is_the_checked_document,
+                    a_circle_through_older_documents_is_refused,
+                    a_deep_tree_needs_a_small_stack,
+                    a_move_takes_the_documents_below_along,
+                    a_transaction_sees_its_own_moves,
+                    a_tree_has_scopes_and_soft_deletes,
+                    a_tree_is_read_by_queries,
+                    an_insert_beside_a_move_is_below_the_moved_document,
+                    concurrent_moves_make_no_circle,
+                    delete_rules_keep_the_tree,
+                    operations_of_trees_match_the_book,
+                    several_documents_move_in_one_call,
+                    trees_converge_after_crashes,
+                    wrong_ancestors_are_repaired,
                 ]
             }
         }

@@ -60,6 +60,8 @@ impl Stage {
     pub const REFERENCES: Self = Self("references");
     /// Copied fields and snapshots.
     pub const COPIES: Self = Self("copies");
+    /// Parents of documents that move in a tree.
+    pub const TREES: Self = Self("trees");
     /// Counts, sums and latest lists in parents.
     pub const ROLLUPS: Self = Self("rollups");
     /// Overflow arrays and their chunks.

@@ -3,9 +3,10 @@
 use bson::{Bson, RawBson, RawDocumentBuf, doc};
 
 use super::{
-    fan_out::{set_or_unset, source_condition},
+    fan_out::{FanOutBudget, is_copied_further, set_or_unset, source_condition},
     layout::{CopyGroup, copy_groups, dependent_fields},
     parse_document,
+    pending::run_fan_outs,
     revalidate::revalidate_write,
     source::SourceCache,
     to_raw_document,
@@ -14,12 +15,16 @@ use crate::{
     Result,
     backend::operation::Stage,
     language::query::id_filter,
-    metadata::references::TombstoneState,
-    model::{ids::OrderedId, stored::parse_fields},
+    metadata::{copy::SOURCE_VERSION, references::TombstoneState},
+    model::{decode, ids::OrderedId, stored::parse_fields},
     pending::record::{PendingKind, PendingToken},
     schema::{Model, upgrade},
     session::access::ModelAccess,
-    write::metadata_update::{MetadataUpdate, apply_update, field_names_of},
+    write::{
+        footprint::put_operator,
+        metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
+        trees::{KnownDocuments, is_own_ancestor},
+    },
 };
 
 /// A copy that differs from its source.
@@ -33,6 +38,8 @@ pub(crate) struct StaleCopy {
     pub(crate) id: Bson,
     pub(crate) actual: Bson,
     pub(crate) expected: Bson,
+    /// Whether the document is its own ancestor in a tree.
+    pub(crate) is_cycle: bool,
 }
 
 /// Returns the copies in a batch that differ from their sources, unless work that will update the copy is pending.
@@ -70,12 +77,12 @@ pub(crate) async fn find_stale_copies(
     }
     let mut sources = SourceCache::default();
     sources.read_missing(&access, &groups, &source_ids).await?;
-    let mut stale = Vec::new();
+    let (mut stale, mut known) = (Vec::new(), KnownDocuments::new());
     for (position, group, (reference, scope), path, field, actual) in copies {
         let source = (group.source_model)();
         let found = sources.get_source_in_scope(group, &reference, scope.as_ref())?;
         let expected = match (&reference, found) {
-            (Bson::Null, _) => Bson::Null,
+            (Bson::Null, _) => field.value_without_source(),
             (_, None) => continue,
             (_, Some(None)) if field.clears => Bson::Null,
             // A copy keeps its last value when the source is deleted.
@@ -85,10 +92,18 @@ pub(crate) async fn find_stale_copies(
             {
                 continue;
             }
-            (_, Some(Some(source))) => source.field_value(&field.source_path),
+            (_, Some(Some(source))) => field.value_of(source),
         };
         if !is_equal_value(&actual, &expected)? {
+            let id = batch.get(position).and_then(|raw| decode::owned_id(raw));
+            let is_cycle = match id {
+                Some(id) if field.is_ancestors() => {
+                    is_own_ancestor(access, &id, to_raw_value(&reference)?, &mut known).await?
+                }
+                _ => false,
+            };
             stale.push(StaleCopy {
+                is_cycle,
                 batch_position: position,
                 path,
                 source,
@@ -129,10 +144,22 @@ pub(crate) async fn refill_copy(
     let token = PendingToken::with_new_lease(access.lease());
     let mut update =
         doc! { "$set": { PendingKind::REVALIDATE.record_path(): token.to_document() } };
+    let mut has_fan_out = false;
     if *source == Bson::Null {
         for field in group.fan_out_fields() {
             let path = format!("{}{}", elements.prefix, field.stored);
-            set_or_unset(&mut update, path, field.stored_value(Bson::Null));
+            let value = field.stored_value(field.value_without_source());
+            set_or_unset(&mut update, path, value);
+        }
+        has_fan_out = is_copied_further(&access, group);
+        if has_fan_out {
+            put_operator(&mut update, "$inc", SOURCE_VERSION, 1_i64);
+            let path = PendingKind::FAN_OUT.record_path();
+            set_or_unset(
+                &mut update,
+                path.to_owned(),
+                Some(token.to_document().into()),
+            );
         }
     } else {
         let version_path = format!("{}{}", elements.prefix, group.version_path());
@@ -148,5 +175,8 @@ pub(crate) async fn refill_copy(
     };
     let updated = apply_update(access, refill).await?;
     revalidate_write(access, token, None).await?;
+    if has_fan_out {
+        run_fan_outs(access, token, FanOutBudget::Unlimited).await?;
+    }
     Ok(updated > 0)
 }

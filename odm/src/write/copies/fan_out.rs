@@ -9,7 +9,7 @@ use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 
 use super::{
     MAX_BOUNDED_DEPENDENTS,
-    layout::CopyGroup,
+    layout::{CopyField, CopyGroup},
     lease::{FanOutLease, FanOutSource, PendingFanOut},
     parse_document,
     pending::{run_next_fan_outs, slowest_mode},
@@ -195,8 +195,9 @@ pub(super) async fn update_dependents(
                         true => write_many_copies(&access, &group, updates, remainder).await?,
                         false => write_copies(&access, &group, updates, remainder).await?,
                     }
-                    // Many sources can have few dependents each.
-                    if !lease.renew_if_old(&access, count).await? {
+                    // A fan-out with a limit is short, and a task that continues the fan-out finds it by the end of the lease.
+                    let is_limited = matches!(budget, FanOutBudget::UpTo(_));
+                    if !is_limited && !lease.renew_if_old(&access, count).await? {
                         return Ok(true);
                     }
                 }
@@ -381,26 +382,51 @@ impl<'s> CopyUpdate<'s> {
         let mut filter = parse_document(&self.documents)?;
         filter.extend(self.scope_condition.clone());
         filter.extend(self.group.struct_condition(self.stale_condition()));
+        let mut fields = self.group.fan_out_fields();
+        if let Some(ancestors) = fields.find(|field| field.is_ancestors()) {
+            // Without this condition, a fan-out in a circle of parents, which another program can store, would never end.
+            let condition = doc! { "_id": { "$in": ancestors.value_of(self.source) } };
+            filter.insert("$nor", vec![condition]);
+        }
         Ok(filter)
+    }
+
+    /// Returns the copies that the update overwrites, with the new values.
+    fn overwritten_fields(&self) -> impl Iterator<Item = (&CopyField, Bson)> {
+        let is_deleted = self.source.tombstone == TombstoneState::Final;
+        let fields = self.group.fan_out_fields();
+        let fields = fields.filter(move |field| field.clears || !is_deleted);
+        fields.map(|field| (field, field.value_of(self.source)))
+    }
+
+    /// Returns the update that overwrites older copies, of documents where the values of some fields stay the same.
+    fn to_update_without_changes(&self, unchanged: &[&CopyField]) -> Result<MetadataUpdate> {
+        let mut same_values = self.stale_condition();
+        for (field, value) in self.overwritten_fields() {
+            if unchanged.iter().any(|same| same.stored == field.stored) {
+                same_values.insert(field.stored, doc! { "$eq": value });
+            }
+        }
+        let mut filter = self.stale_filter()?;
+        filter.extend(self.group.struct_condition(same_values));
+        Ok(MetadataUpdate {
+            filter: to_raw_document(&filter)?,
+            ..self.to_metadata_update(&Document::new())?
+        })
     }
 
     /// Returns the update that overwrites older copies. `additional_update` has changes for all updated documents.
     fn to_metadata_update(&self, additional_update: &Document) -> Result<MetadataUpdate> {
         let group = self.group;
         let elements = group.element_paths(&self.stale_condition());
-        let (prefix, source) = (&elements.prefix, self.source);
-        let is_deleted = source.tombstone == TombstoneState::Final;
+        let prefix = &elements.prefix;
         let mut update = additional_update.clone();
-        for field in group
-            .fan_out_fields()
-            .filter(|field| field.clears || !is_deleted)
-        {
-            let value = source.field_value(&field.source_path);
+        for (field, value) in self.overwritten_fields() {
             let path = format!("{prefix}{}", field.stored);
             set_or_unset(&mut update, path, field.stored_value(value));
         }
         let version_path = format!("{prefix}{}", group.version_path());
-        set_or_unset(&mut update, version_path, Some(source.version.into()));
+        set_or_unset(&mut update, version_path, Some(self.source.version.into()));
         Ok(MetadataUpdate {
             origin: Stage::COPIES.step("update the dependents"),
             filter: to_raw_document(&self.stale_filter()?)?,
@@ -424,22 +450,26 @@ pub(super) fn source_condition(group: &CopyGroup, id: &Bson) -> Document {
     doc! { group.reference: { "$eq": id.clone() } }
 }
 
-/// Returns the copy modes of fields in other models that copy the copies of `group`. A copy inside an array is never copied
-/// further.
-fn downstream_modes(access: &Access, group: &CopyGroup) -> Vec<CopyMode> {
-    let mut modes = Vec::new();
+/// Returns the copies of `group` that fields in other models copy, each with the mode of such a field. A copy inside an array is never
+/// copied further.
+fn downstream_copies<'g>(access: &Access, group: &'g CopyGroup) -> Vec<(&'g CopyField, CopyMode)> {
+    let mut copies = Vec::new();
     let groups = super::dependent_groups(access.schema_models(), group.model);
     for other in groups.filter(|_| !group.is_in_array()) {
-        let is_copied = |source_path: &str| {
-            let mut fields = group.fan_out_fields();
-            fields.any(|field| paths_overlap(&group.field_path(field.stored), source_path))
-        };
-        let copied = other
-            .fan_out_fields()
-            .filter(|field| is_copied(&field.source_path));
-        modes.extend(copied.map(|field| field.mode));
+        for field in group.fan_out_fields() {
+            let path = group.field_path(field.stored);
+            let copied = other
+                .fan_out_fields()
+                .filter(|copy| paths_overlap(&path, &copy.source_path));
+            copies.extend(copied.map(|copy| (field, copy.mode)));
+        }
     }
-    modes
+    copies
+}
+
+/// Whether other models copy the copies of `group`.
+pub(super) fn is_copied_further(access: &Access, group: &CopyGroup) -> bool {
+    !downstream_copies(access, group).is_empty()
 }
 
 /// Writes newer values over the older copies of all dependents. Skips documents that reject the write; in a transaction the first
@@ -450,10 +480,15 @@ pub(super) async fn write_copies(
     updates: Vec<CopyUpdate<'_>>,
     remainder: &mut FanOutRemainder,
 ) -> Result<()> {
-    let modes = downstream_modes(access, group);
+    let (copied, modes): (Vec<_>, Vec<_>) = downstream_copies(access, group).into_iter().unzip();
     let access = access.to(group.model);
-    let mut additional_update = Document::new();
+    let (mut additional_update, mut changes) = (Document::new(), Vec::new());
     if !modes.is_empty() {
+        // A dependent needs no fan-out if the fields that other documents copy stay the same. The bulk writes these dependents
+        // first. In another order they would only get a fan-out without changes.
+        for update in &updates {
+            changes.push(update.to_update_without_changes(&copied)?);
+        }
         let token = PendingToken::with_new_lease(access.lease());
         let pending = doc! { PendingKind::FAN_OUT.record_path(): token.to_document() };
         additional_update = doc! { "$inc": { SOURCE_VERSION: 1_i64 }, "$set": pending };
@@ -463,10 +498,10 @@ pub(super) async fn write_copies(
             mode: slowest_mode(&modes),
         });
     }
-    let changes = updates
-        .iter()
-        .map(|update| update.to_metadata_update(&additional_update));
-    match apply_updates(access, changes.collect::<Result<_>>()?).await {
+    for update in &updates {
+        changes.push(update.to_metadata_update(&additional_update)?);
+    }
+    match apply_updates(access, changes).await {
         Err(error) if access.transaction_scope().is_none() && is_rejection(&error) => {
             for update in &updates {
                 let rejected = &mut remainder.rejected;

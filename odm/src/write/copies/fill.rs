@@ -4,7 +4,7 @@ use bson::{Bson, DateTime, Document, RawDocumentBuf};
 
 use super::{
     fan_out::set_or_unset,
-    layout::{CopyGroup, PathRelation, dependent_fields},
+    layout::{CopyField, CopyGroup, PathRelation, dependent_fields},
     source::{SourceCache, SourceState},
     to_raw_document,
 };
@@ -24,6 +24,7 @@ use crate::{
     write::{
         footprint::{Operator, parsed_changes, parsed_changes_mut, written_values},
         metadata_update::set_at,
+        trees::ensure_no_descendants,
     },
 };
 
@@ -96,6 +97,7 @@ pub(super) async fn fill_inserted(
             let path = PendingKind::REVALIDATE.record_path();
             set_at(&mut fields, path, token.to_document());
         }
+        ensure_no_descendants(access, raw, &fields).await?;
         replace_fields(raw, &names, &fields)?;
     }
     Ok(token)
@@ -166,7 +168,7 @@ fn fill_struct(
         let exists = embedded.contains_key(field.stored);
         // A snapshot keeps its value.
         if field.has_fan_out() || !exists {
-            field.put_in_struct(embedded, source_value(source, &field.source_path));
+            field.put_in_struct(embedded, source_value(source, field));
         }
         let time = match timing {
             SnapshotTiming::Missing(_) if exists => continue,
@@ -186,8 +188,11 @@ fn fill_struct(
     Ok(())
 }
 
-fn source_value(source: Option<&SourceState>, source_path: &str) -> Bson {
-    source.map_or(Bson::Null, |source| source.field_value(source_path))
+fn source_value(source: Option<&SourceState>, field: &CopyField) -> Bson {
+    source.map_or_else(
+        || field.value_without_source(),
+        |source| field.value_of(source),
+    )
 }
 
 /// Returns the source of a reference, or `None` for an optional reference that is null.
@@ -405,7 +410,7 @@ fn write_sibling_copies(
     let source = find_source(model, group, id, sources)?;
     for field in group.fan_out_fields() {
         let path = format!("{prefix}{}", field.stored);
-        let value = source_value(source, &field.source_path);
+        let value = source_value(source, field);
         set_or_unset(update, path, field.stored_value(value));
     }
     let version_path = format!("{prefix}{}", group.version_path());

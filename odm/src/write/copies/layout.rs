@@ -10,7 +10,7 @@ use crate::{
         copy::{copied_from, origin},
     },
     model::stored::root_of,
-    schema::{CopiedField, CopyMode, Model, OverflowField, SharedScope, TypeCopies},
+    schema::{CopiedField, CopiedValue, CopyMode, Model, OverflowField, SharedScope, TypeCopies},
     write::{
         footprint::PathChange,
         metadata_update::{is_position, value_at},
@@ -47,6 +47,7 @@ pub(super) struct CopyField {
     pub(super) stored: &'static str,
     /// The dotted path of the source field.
     pub(super) source_path: String,
+    value: CopiedValue,
     pub(super) mode: CopyMode,
     /// Whether a delete of the source sets the copy to null.
     pub(super) clears: bool,
@@ -60,6 +61,32 @@ impl CopyField {
     /// Whether a change of the source starts a fan-out to the copy.
     pub(super) fn has_fan_out(&self) -> bool {
         self.mode.has_fan_out()
+    }
+
+    /// Returns the value of the copy of a source.
+    pub(super) fn value_of(&self, source: &SourceState) -> Bson {
+        let value = source.field_value(&self.source_path);
+        match (self.value, value) {
+            (CopiedValue::Field, value) => value,
+            (CopiedValue::Ancestors, Bson::Array(mut ancestors)) => {
+                ancestors.push(source.field_value("_id"));
+                Bson::Array(ancestors)
+            }
+            (CopiedValue::Ancestors, _) => Bson::Array(vec![source.field_value("_id")]),
+        }
+    }
+
+    /// Returns the value of the copy beside a reference that is null.
+    pub(super) fn value_without_source(&self) -> Bson {
+        match self.value {
+            CopiedValue::Field => Bson::Null,
+            CopiedValue::Ancestors => Bson::Array(Vec::new()),
+        }
+    }
+
+    /// Whether the copy is the list of ancestors in a tree.
+    pub(super) fn is_ancestors(&self) -> bool {
+        self.value == CopiedValue::Ancestors
     }
 
     /// Returns the stored form of a value; `None` for a null that is stored as a missing field.
@@ -166,6 +193,7 @@ fn collect_groups(
         let copied = CopyField {
             stored: field.stored,
             source_path: (field.source_path)().to_string(),
+            value: field.value,
             mode: field.mode,
             clears: field.clears_on_delete,
             has_origin: field.has_origin,
@@ -529,6 +557,7 @@ mod tests {
                 model: || &Model::UNKNOWN,
                 source_path: || crate::language::field::Path::ROOT.subfield("ipaddr"),
                 source_field: "ipaddr",
+                value: CopiedValue::Field,
                 mode: CopyMode::Bounded,
                 clears_on_delete: false,
                 has_origin: false,
@@ -549,6 +578,7 @@ mod tests {
                         model: || &Model::UNKNOWN,
                         source_path: || crate::language::field::Path::ROOT.subfield("name"),
                         source_field: "name",
+                        value: CopiedValue::Field,
                         mode: CopyMode::Bounded,
                         clears_on_delete: false,
                         has_origin: false,

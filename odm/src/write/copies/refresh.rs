@@ -2,23 +2,37 @@
 
 use bson::RawDocumentBuf;
 
-use super::{layout::copy_groups, parse_document, source::SourceCache, to_raw_document};
+use super::{
+    layout::{CopyGroup, copy_groups},
+    parse_document,
+    source::SourceCache,
+    to_raw_document,
+};
 use crate::{
     Result, backend::BoxFuture, metadata::references::TombstoneState, schema::upgrade,
     session::access::ModelAccess,
 };
 
 /// Replaces the copies in documents that were read by the current source values. Costs one query for each source model, and one
-/// for each model that the sources copy from.
-pub(crate) fn refresh_copies<'a>(
+/// for each model that the sources copy these values from.
+pub(crate) async fn refresh_copies(
+    access: ModelAccess<'_>,
+    documents: &mut [RawDocumentBuf],
+) -> Result<()> {
+    let mut groups = copy_groups(access.model);
+    groups.retain(|group| group.has_fan_out());
+    refresh_groups(access, documents, groups).await
+}
+
+/// Replaces the copies of some groups.
+pub(super) fn refresh_groups<'a>(
     access: ModelAccess<'a>,
     documents: &'a mut [RawDocumentBuf],
+    groups: Vec<CopyGroup>,
 ) -> BoxFuture<'a, Result<()>> {
     let model = access.model;
     // The future is boxed because a copied field can be a copy of another model.
     Box::pin(async move {
-        let mut groups = copy_groups(model);
-        groups.retain(|group| group.has_fan_out());
         if groups.is_empty() {
             return Ok(());
         }
@@ -45,8 +59,9 @@ pub(crate) fn refresh_copies<'a>(
                     let source = source.filter(|source| source.tombstone != TombstoneState::Final);
                     for field in group.fan_out_fields() {
                         match source {
-                            Some(source) => field
-                                .put_in_struct(embedded, source.field_value(&field.source_path)),
+                            Some(source) => {
+                                field.put_in_struct(embedded, field.value_of(source));
+                            }
                             None if field.clears => field.put_in_struct(embedded, bson::Bson::Null),
                             // A copy keeps its last value when the source is deleted.
                             None => {}

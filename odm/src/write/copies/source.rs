@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bson::{Bson, Document, RawDocument, RawDocumentBuf};
 
-use super::{layout::CopyGroup, refresh::refresh_copies};
+use super::{layout::CopyGroup, refresh::refresh_groups};
 use crate::{
     Result,
     backend::operation::Stage,
@@ -23,7 +23,7 @@ use crate::{
     pending::record::PendingKind,
     schema::{Model, upgrade::read_upgraded},
     session::access::{Access, ModelAccess},
-    write::maintainer::CopiedSource,
+    write::{maintainer::CopiedSource, metadata_update::paths_overlap},
 };
 
 /// The sources that one operation has read, by collection and id.
@@ -197,20 +197,23 @@ async fn read_sources(
     ids: &BTreeSet<OrderedId>,
     reads_current_copies: bool,
 ) -> Result<BTreeMap<OrderedId, SourceState>> {
-    let needs_refresh = reads_current_copies && access.model.copies.has_filled();
+    let refreshed = match reads_current_copies {
+        true => copied_copies(access.model, groups),
+        false => Vec::new(),
+    };
     let ids = id_values(ids)?;
     let mut sources = BTreeMap::new();
     for batch in id_batches(&ids, MAX_SOURCES_PER_QUERY) {
         let find = access
             .find_matching(&ids_filter(batch))
             .with_origin(Stage::COPIES.step("read the sources"))
-            .with_projection(match needs_refresh {
-                true => None,
-                false => source_projection(access.model, groups)?,
+            .with_projection(match refreshed.is_empty() {
+                true => source_projection(access.model, groups)?,
+                false => None,
             });
         let mut documents = read_upgraded(&access, access.model, find).await?;
-        if needs_refresh {
-            refresh_copies(access, &mut documents).await?;
+        if !refreshed.is_empty() {
+            refresh_groups(access, &mut documents, refreshed.clone()).await?;
         }
         for raw in documents {
             if let Some(id) = decode::owned_id(&raw) {
@@ -219,6 +222,27 @@ async fn read_sources(
         }
     }
     Ok(sources)
+}
+
+/// Returns the groups of a source model with a copy that `groups` copy further. No chain of such groups comes back to a group: the
+/// compiler refuses a copy of itself. The ancestors in a tree are an exception, so they are left out.
+fn copied_copies(source: &'static Model, groups: &[CopyGroup]) -> Vec<CopyGroup> {
+    let groups = groups
+        .iter()
+        .filter(|group| (group.source_model)().collection == source.collection);
+    let paths: Vec<_> = groups
+        .flat_map(CopyGroup::fan_out_fields)
+        .map(|field| field.source_path.as_str())
+        .collect();
+    let mut copied = super::copy_groups(source);
+    copied.retain(|group| {
+        let mut fields = group.fan_out_fields().filter(|field| !field.is_ancestors());
+        fields.any(|field| {
+            let copy = group.field_path(field.stored);
+            paths.iter().any(|path| paths_overlap(&copy, path))
+        })
+    });
+    copied
 }
 
 /// Returns the projection for a source. `None` for a model with upgrades: an older document is read completely.

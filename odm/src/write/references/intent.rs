@@ -47,7 +47,7 @@ use super::{
     MAX_LINK_QUERY_DOCUMENTS,
     footprint::ids_below_steps,
     linked_document::{LinkedDocument, read_linked},
-    overflow_references, remove_record, set_metadata, update_metadata,
+    overflow_references, recover_model, remove_record, set_metadata, update_metadata,
     validate::{insert_abandoned, is_reference_error, too_much_contention},
 };
 use crate::{
@@ -68,6 +68,7 @@ use crate::{
         ids::{OrderedId, id_array, id_values, none_of},
         stored::{edit_fields, set_at},
     },
+    pending::expired::RecoveryReport,
     schema::Model,
     session::{
         access::{ModelAccess, add_condition, find_matching},
@@ -76,7 +77,7 @@ use crate::{
     write::{
         Footprint, WriteOperation, WriteOutcome,
         footprint::{Operator, path_changes, with_operator},
-        maintainer::{WriteContext, mark_tombstone},
+        maintainer::{WriteContext, check_intent, mark_tombstone},
     },
 };
 
@@ -322,6 +323,18 @@ where
             recorded?;
             let reason = "the spilled references have changed since the read";
             retry::pause_before_retry(reason, attempt).await;
+            continue;
+        }
+        if let Err(error) = check_intent(access, id, &new_ids).await {
+            abort_intent(access, id, token).await?;
+            if error.kind() != ErrorKind::Conflict {
+                return Err(error);
+            }
+            // The process of the other write may have died.
+            let full_access = access.with_full_visibility();
+            recover_model(full_access.to(model), &mut RecoveryReport::default()).await?;
+            retry::pause_before_retry("a concurrent change of references is undecided", attempt)
+                .await;
             continue;
         }
         let additions = match find_by_id(access, "read the new references", id).await? {

@@ -657,6 +657,50 @@ pub async fn fan_outs_reach_copies_of_copies(fixture: Fixture) {
     assert_eq!(notes().await.as_deref(), Some("down"));
 }
 
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+#[document(collection = "persons")]
+struct Person {
+    #[serde(rename = "_id")]
+    id: i64,
+    name: String,
+    #[reference]
+    friend: Option<Ref<Person>>,
+    #[denormalize(from = friend.name)]
+    friend_name: Option<String>,
+}
+
+#[derive(Schema)]
+#[schema(models(Person))]
+struct Friends;
+
+/// Friends of each other: a read of current values reads each source once.
+pub async fn current_ends_in_a_circle(fixture: Fixture) {
+    let db = odm::Database::<Friends>::with_backend(fixture.backend());
+    db.sync_indexes().await.unwrap();
+    for (id, name) in [(1, "ann"), (2, "bob")] {
+        let name = name.to_owned();
+        let friend = None;
+        db.insert(NewPerson { id, name, friend }).await.unwrap();
+    }
+    for (id, friend) in [(1, 2), (2, 1)] {
+        let befriend = db
+            .update::<Person>(id)
+            .set(|p| p.friend(), Ref::new(friend));
+        befriend.await.unwrap();
+    }
+    let change = rawdoc! { "$set": { "friend_name": "old" } };
+    update_raw(&fixture, "persons", 1, change).await;
+    let current = db.find::<Person>().current().sort(|p| p.id().asc());
+    let limit = Duration::from_secs(30);
+    let current = tokio::time::timeout(limit, current.all()).await.unwrap();
+    let names = current
+        .unwrap()
+        .into_iter()
+        .map(|person| person.friend_name);
+    let names: Vec<_> = names.map(Option::unwrap).collect();
+    assert_eq!(names, ["bob", "ann"]);
+}
+
 pub async fn snapshots_stay(fixture: Fixture) {
     let db = Db::with_backend(fixture.backend());
     shop(&db).await;
