@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use conflicts::contended_keys;
 use index_build::IndexBuilds;
-use large::{INTERRUPT_INTERVAL, MAX_STAGING_TIME};
+use large::{INTERRUPT_INTERVAL, MAX_STAGING_TIME, MAX_STAGING_TIME_OF_MANY};
 use leader::CommitLeader;
 use outcome::BatchOutcome;
 use staging::{CommitBatch, StagingArea};
@@ -164,8 +164,25 @@ impl Committer {
     /// Runs `operation` and makes its changes durable. A failed operation changes nothing. May call `operation` several times, and
     /// keeps the changes of the last call.
     pub(crate) fn write<T>(&self, operation: impl Fn(&mut WriteOverlay) -> Result<T>) -> Result<T> {
+        self.write_within(MAX_STAGING_TIME, operation)
+    }
+
+    /// Runs a write that may change many documents.
+    pub(crate) fn write_many<T>(
+        &self,
+        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
+        self.write_within(MAX_STAGING_TIME_OF_MANY, operation)
+    }
+
+    /// Runs a write under the lock of the staging area for at most `staging_time`, and then without the lock.
+    fn write_within<T>(
+        &self,
+        staging_time: Duration,
+        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
         self.ensure_writable()?;
-        match self.stage_write(&operation)? {
+        match self.stage_write(staging_time, &operation)? {
             Some((result, outcome)) => {
                 self.make_durable_now(&outcome)?;
                 Ok(result)
@@ -186,6 +203,7 @@ impl Committer {
     /// Runs a write under the lock of the staging area. Returns `None` if the write takes too long for that.
     fn stage_write<T>(
         &self,
+        staging_time: Duration,
         operation: &dyn Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<Option<(T, Arc<BatchOutcome>)>> {
         loop {
@@ -194,7 +212,7 @@ impl Committer {
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = match brief::is_active() {
                 true => operation(&mut overlay)?,
-                false => match brief::run_briefly(MAX_STAGING_TIME, || operation(&mut overlay)) {
+                false => match brief::run_briefly(staging_time, || operation(&mut overlay)) {
                     Err(error) if error.is_would_block() => return Ok(None),
                     result => result?,
                 },

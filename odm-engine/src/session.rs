@@ -270,7 +270,9 @@ impl Session {
     /// A filter or an update that is not valid, not supported or does not fit a document; duplicate key; I/O. No document has
     /// changed then.
     pub fn update(&self, collection: &str, update: &Update) -> Result<UpdateReport> {
-        let report = self.write(|overlay| update::run_update(overlay, collection, update))?;
+        let report = self.write_one_or_many(update.multi, |overlay| {
+            update::run_update(overlay, collection, update)
+        })?;
         self.abort_if(report.failure.is_some());
         Ok(report)
     }
@@ -280,7 +282,9 @@ impl Session {
     /// # Errors
     /// A filter that is not valid or not supported; I/O. No document has been deleted then.
     pub fn delete(&self, collection: &str, delete: &Delete) -> Result<DeleteReport> {
-        self.write(|overlay| delete::run_delete(overlay, collection, delete))
+        self.write_one_or_many(delete.multi, |overlay| {
+            delete::run_delete(overlay, collection, delete)
+        })
     }
 
     /// Updates, replaces or deletes the first matching document. Returns the document before or after the change.
@@ -331,7 +335,9 @@ impl Session {
         ordered: bool,
     ) -> Result<Vec<Result<WriteReport>>> {
         let ordered = ordered || self.transaction.is_some();
-        let report = self.write(|overlay| bulk_write::run_bulk_write(overlay, writes, ordered))?;
+        let report = self.write_one_or_many(writes.len() > 1, |overlay| {
+            bulk_write::run_bulk_write(overlay, writes, ordered)
+        })?;
         self.abort_if(report.iter().any(Result::is_err));
         Ok(report)
     }
@@ -396,8 +402,20 @@ impl Session {
 
     /// Runs a write on top of the state that the session sees. May call `write` several times, and keeps the changes of the last call.
     pub(crate) fn write<T>(&self, write: impl Fn(&mut WriteOverlay) -> Result<T>) -> Result<T> {
+        self.write_one_or_many(false, write)
+    }
+
+    /// As [`write`](Self::write), for a write that may change many documents.
+    fn write_one_or_many<T>(
+        &self,
+        is_many: bool,
+        write: impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
         let Some(mut state) = self.lock_transaction_for_operation()? else {
-            return self.committer.write(write);
+            return match is_many {
+                true => self.committer.write_many(write),
+                false => self.committer.write(write),
+            };
         };
         let result = state
             .require_open()
@@ -433,7 +451,8 @@ impl Session {
             insert::run_insert(overlay, collection, documents, ordered)
         };
         let bytes = documents.iter().map(|document| document.as_bytes().len());
-        match self.transaction.is_none() && self.committer.is_long_insert(bytes.sum()) {
+        let is_long = self.committer.is_long_insert(documents.len(), bytes.sum());
+        match self.transaction.is_none() && is_long {
             true => self.committer.write_large(insert),
             false => self.write(insert),
         }

@@ -1,9 +1,9 @@
 //! Large writes, which do not stop concurrent writes.
 //!
 //! A write runs under the lock of the staging area, where no other write can change the data that it reads. A write that takes
-//! longer than [`MAX_STAGING_TIME`] runs again without the lock, like a transaction, on the last durable state. Large changes
-//! are written to the file beside the commits of small writes, and are validated at the end: if another write has changed one of
-//! the keys, the large write runs again.
+//! longer than [`MAX_STAGING_TIME`] runs again without the lock, like a transaction, on the last durable state. A write of many
+//! documents has [`MAX_STAGING_TIME_OF_MANY`]. Large changes are written to the file beside the commits of small writes, and are
+//! validated at the end: if another write has changed one of the keys, the large write runs again.
 //!
 //! | time | the large write | concurrent writes |
 //! |---|---|---|
@@ -32,6 +32,12 @@ use crate::store::{Changes, CommitError, LargeCommit, SpaceUse, StoreView};
 
 /// How long a write may hold the staging area.
 pub(super) const MAX_STAGING_TIME: Duration = Duration::from_millis(20);
+
+/// How long a write of many documents may hold the staging area. Such a write is often long, and its work until the limit is lost.
+pub(super) const MAX_STAGING_TIME_OF_MANY: Duration = Duration::from_millis(1);
+
+/// The number of documents from which an insert takes no lock. An insert of so many takes about half of [`MAX_STAGING_TIME`].
+const LONG_INSERT_DOCUMENTS: usize = 2_000;
 
 /// How often a write runs beside concurrent writes before it excludes them.
 const MAX_SHARED_RUNS: usize = 4;
@@ -140,10 +146,11 @@ impl Committer {
         change_bytes >= self.store.large_commit_bytes() && self.state().log.settings().is_none()
     }
 
-    /// Whether an insert of so many bytes takes too long for the staging area.
-    pub(crate) fn is_long_insert(&self, document_bytes: usize) -> bool {
+    /// Whether an insert takes too long for the staging area.
+    pub(crate) fn is_long_insert(&self, documents: usize, document_bytes: usize) -> bool {
         // The changes of an insert take at least twice the bytes of the documents.
-        !brief::is_active() && self.is_large(2 * document_bytes)
+        let is_long = documents >= LONG_INSERT_DOCUMENTS || self.is_large(2 * document_bytes);
+        is_long && !brief::is_active()
     }
 
     /// Waits for the end of another large write, and begins a large write.
@@ -471,6 +478,25 @@ mod tests {
     fn finish(database: &Database, hooks: &Mutex<Hooks>) {
         *hooks.lock().unwrap() = Hooks::default();
         database.validate().unwrap();
+    }
+
+    /// A write of many documents holds the staging area only for a short time.
+    #[test]
+    fn a_write_of_many_documents_soon_runs_beside_others() {
+        let (database, hooks) = hooked();
+        let runs = Cell::new(0);
+        let written = database.committer().write_many(|overlay| {
+            runs.set(runs.get() + 1);
+            thread::sleep(2 * MAX_STAGING_TIME_OF_MANY);
+            brief::check_deadline()?;
+            // The staging area is free for another write.
+            insert(&database, vec![rawdoc! { "_id": 2000, "n": 0 }]);
+            overlay.collection_or_create("many").map(drop)
+        });
+        written.unwrap();
+        assert_eq!(runs.get(), 2);
+        assert_eq!(count(&database, rawdoc! { "_id": 2000 }), 1);
+        finish(&database, &hooks);
     }
 
     #[test]
