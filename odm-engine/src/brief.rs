@@ -16,7 +16,7 @@ thread_local! {
 /// longer than `limit`, waits for another thread, or makes a commit that takes long: a large commit, or any commit on a slow disk.
 /// The operation has changed no data then, and its transaction stays open. Call the operation again on a thread that may wait.
 ///
-/// A commit to a file takes 150 microseconds on average at most, beyond `limit`.
+/// A commit to a file begins only if the average time of the last commits is at most 300 microseconds, and ends within `limit`.
 ///
 /// The limit does not apply to cursors that are read after the call.
 ///

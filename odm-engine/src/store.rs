@@ -69,7 +69,7 @@ pub(crate) trait Store: Send + Sync {
         Ok(false)
     }
 
-    /// Whether a commit with changes of this size takes about as long as a switch to another thread, as far as the store knows.
+    /// Whether a commit with changes of this size is expected to end within the time of a [brief](crate::run_briefly) operation.
     fn is_prompt(&self, _change_bytes: usize) -> bool {
         false
     }

@@ -36,6 +36,7 @@ use super::{
     Changes, CommitError, LARGE_COMMIT_BYTES, LargeCommit, Snapshot, StorageUsage, Store, StoreView,
 };
 use crate::backup;
+use crate::brief;
 use crate::compaction::{self, CompactionReport};
 use crate::durability::Durability;
 use crate::error::{Error, Result};
@@ -44,9 +45,8 @@ use crate::key;
 /// How many changes are moved at a time while the disk is full. Fewer changes need less space.
 const SPILLED_CHANGES: [usize; 4] = [256, 32, 4, 1];
 
-/// The average time of a durable record below which a thread of an async runtime may wait for the record. A switch to another thread
-/// and back takes a third of this time.
-const MAX_PROMPT_NANOS: u64 = 150_000;
+/// The average time of a durable record up to which a thread of an async runtime may wait for the record.
+const MAX_PROMPT_TIME: Duration = Duration::from_micros(300);
 
 /// The assumed average before the first records: not prompt.
 const INITIAL_RECORD_NANOS: u64 = 1_000_000;
@@ -409,8 +409,10 @@ impl Store for LoggedStore {
     }
 
     fn is_prompt(&self, change_bytes: usize) -> bool {
-        let is_fast = self.durability() == Durability::Relaxed
-            || self.record_nanos.load(Ordering::Relaxed) <= MAX_PROMPT_NANOS;
+        let average = Duration::from_nanos(self.record_nanos.load(Ordering::Relaxed));
+        let time_left = brief::brief_time_left().unwrap_or(MAX_PROMPT_TIME);
+        let is_fast =
+            self.durability() == Durability::Relaxed || average <= time_left.min(MAX_PROMPT_TIME);
         // The log is locked during a sync of relaxed commits.
         is_fast
             && self.log.try_lock().is_ok_and(|state| {
@@ -572,5 +574,32 @@ fn insert_start(changes: &mut Changes, start: Option<LogStart>) {
 impl Drop for LoggedStore {
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::super::redb::LOG_BYTES;
+    use super::*;
+
+    #[test]
+    fn a_commit_within_the_limit_is_prompt() {
+        let file = RedbStore::open_storage(InMemoryBackend::new(), LOG_BYTES).unwrap();
+        let store = LoggedStore::open(file).unwrap();
+        // The first commit creates the log.
+        store.commit(&Changes::new()).unwrap();
+        let is_prompt = |average_micros: u64, limit_micros: u64| {
+            let nanos = average_micros * 1_000;
+            store.record_nanos.store(nanos, Ordering::Relaxed);
+            let limit = Duration::from_micros(limit_micros);
+            brief::run_briefly(limit, || store.is_prompt(100))
+        };
+        assert!(is_prompt(200, 1_000_000));
+        assert!(!is_prompt(200, 100));
+        assert!(!is_prompt(400, 1_000_000));
+        store.set_durability(Durability::Relaxed);
+        assert!(is_prompt(400, 100));
     }
 }

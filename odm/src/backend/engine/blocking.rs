@@ -11,6 +11,10 @@ use crate::{Error, Result, error, session::task};
 /// A call that exceeds the limit starts again on another thread. A switch to another thread and back takes about 45 µs.
 const MAX_CALLER_TIME: Duration = Duration::from_micros(300);
 
+/// As [`MAX_CALLER_TIME`], for a write on the only thread of a runtime. While the thread waits for the disk, no other task can join the
+/// commit.
+const MAX_ONLY_THREAD_WRITE_TIME: Duration = Duration::from_micros(150);
+
 /// When less time is left on the thread of the caller, the read of a batch moves to another thread with the documents so far.
 pub(super) const MIN_TIME_OF_BATCH: Duration = Duration::from_micros(100);
 
@@ -52,8 +56,13 @@ impl<T: Send + 'static, F: Fn() -> odm_engine::Result<T> + Send + 'static> Call<
     pub(super) async fn run(self, to_error: impl FnOnce(EngineError) -> Error) -> Result<T> {
         // A task with many short calls must let other tasks run.
         task::consume_budget().await;
-        let outcome = match self.run_on_caller() {
+        let max_time = match task::is_only_thread() {
+            true => MAX_ONLY_THREAD_WRITE_TIME,
+            false => MAX_CALLER_TIME,
+        };
+        let outcome = match self.run_on_caller(max_time) {
             Some(outcome) => outcome,
+            None if task::move_to_blocking_thread().await => (self.run)(),
             None => task::spawn_blocking(self.run).await?,
         };
         outcome.map_err(to_error)
@@ -66,7 +75,7 @@ impl<T: Send + 'static, F: Fn() -> odm_engine::Result<T> + Send + 'static> Call<
         to_error: impl FnOnce(EngineError) -> Error,
     ) -> Result<T> {
         task::consume_budget().await;
-        if let Some(outcome) = self.run_on_caller() {
+        if let Some(outcome) = self.run_on_caller(MAX_CALLER_TIME) {
             return outcome.map_err(to_error);
         }
         run_interruptible(max_time, self.run)
@@ -75,11 +84,11 @@ impl<T: Send + 'static, F: Fn() -> odm_engine::Result<T> + Send + 'static> Call<
     }
 
     /// Runs the call on the current thread. Returns `None` if the call is not short.
-    fn run_on_caller(&self) -> Option<odm_engine::Result<T>> {
+    fn run_on_caller(&self, max_time: Duration) -> Option<odm_engine::Result<T>> {
         if !self.may_be_short {
             return None;
         }
-        let outcome = run_briefly(MAX_CALLER_TIME, &self.run);
+        let outcome = run_briefly(max_time, &self.run);
         let would_block = outcome.as_ref().is_err_and(EngineError::is_would_block);
         (!would_block).then_some(outcome)
     }
@@ -90,6 +99,10 @@ pub(super) async fn run_interruptible<T: Send + 'static>(
     max_time: Option<Duration>,
     read: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
+    if max_time.is_none() && task::move_to_blocking_thread().await {
+        // A part of a write that runs to its end.
+        return Ok(read());
+    }
     let interrupt = Interrupt::new();
     let cancellation = CancelOnDrop::new(interrupt.clone());
     let read = task::spawn_blocking(move || interrupt.run(read));
@@ -111,6 +124,9 @@ pub(super) async fn run_interruptible<T: Send + 'static>(
 pub(super) async fn run_to_end<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
+    if task::move_to_blocking_thread().await {
+        return work();
+    }
     task::spawn_blocking(work).await.flatten()
 }
 
