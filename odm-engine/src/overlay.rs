@@ -225,7 +225,7 @@ impl WriteOverlay {
         let changed_fields = value::changed_fields(old, new);
         let is_affected = |state: &&Arc<IndexState>| {
             let changed = changed_fields.as_ref();
-            changed.is_none_or(|changed| state.depends_on(changed))
+            changed.is_none_or(|changed| state.is_affected(old, new, changed))
         };
         let mut entries = Vec::with_capacity(collection.indexes.len());
         let mut bytes = 0;

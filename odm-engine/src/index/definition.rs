@@ -1,4 +1,4 @@
-use bson::RawDocumentBuf;
+use bson::{RawDocument, RawDocumentBuf};
 
 use super::part::{self, PartProjection};
 use super::wildcard::Coverage;
@@ -7,7 +7,8 @@ use crate::collation::Collator;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::key::{self, RecordId};
-use crate::path::Path;
+use crate::path::{Path, PathPart};
+use crate::value;
 
 /// The number of the index of `_id`, which every collection has.
 pub(crate) const ID_INDEX: u32 = 0;
@@ -66,15 +67,28 @@ impl IndexState {
         })
     }
 
-    /// Whether the keys or the stored part of a document can change with these top-level fields.
-    pub(crate) fn depends_on(&self, changed_fields: &[&[u8]]) -> bool {
+    /// Whether the keys or the stored part of a document can change. `changed_fields` has the top-level fields in which the documents
+    /// differ.
+    pub(crate) fn is_affected(
+        &self,
+        old: &RawDocument,
+        new: &RawDocument,
+        changed_fields: &[&[u8]],
+    ) -> bool {
         // A wildcard index covers many fields, and the condition of a partial index can name any field.
-        let may_depend_on_any = self.coverage.is_some() || self.partial.is_some();
-        may_depend_on_any
-            || self.paths.iter().any(|path| {
-                let root = path.parts().first().map(|part| part.name().as_bytes());
-                root.is_none_or(|root| changed_fields.contains(&root))
-            })
+        if self.coverage.is_some() || self.partial.is_some() {
+            return true;
+        }
+        let is_root_changed = self.paths.iter().any(|path| {
+            let root = path.parts().first().map(|part| part.name().as_bytes());
+            root.is_none_or(|root| changed_fields.contains(&root))
+        });
+        // With several fields, the order in the document is a part of the entry.
+        is_root_changed
+            && match self.paths.as_slice() {
+                [path] => !value::is_same_at(old, new, path.parts().iter().map(PathPart::name)),
+                _ => true,
+            }
     }
 
     /// Returns the index with a different version of the collation rules.

@@ -40,6 +40,33 @@ pub(crate) fn changed_fields<'d>(
     }
 }
 
+/// Whether two documents have the same bytes at a path, or both have no value there. `false` if the path leads through anything but
+/// documents.
+pub(crate) fn is_same_at<'n>(
+    old: &RawDocument,
+    new: &RawDocument,
+    path: impl Iterator<Item = &'n str>,
+) -> bool {
+    let (mut old, mut new) = (old, new);
+    for name in path {
+        let field_of = |document| Fields::of(document).find(|field| field.name == name.as_bytes());
+        match (field_of(old), field_of(new)) {
+            (None, None) => return true,
+            (Some(before), Some(after)) => {
+                if (before.kind, before.value) == (after.kind, after.value) {
+                    return true;
+                }
+                match (before.document(), after.document()) {
+                    (Some(before), Some(after)) => (old, new) = (before, after),
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
 /// The values of some top-level fields, in the order of their names in a request.
 pub(crate) struct ScalarFields<'d> {
     pub(crate) values: Vec<RawBsonRef<'d>>,
@@ -109,10 +136,7 @@ pub(crate) fn find_scalar<'d, 'n>(
             };
             return Some((decode_scalar(&field)?, position));
         }
-        if field.kind != 0x03 {
-            return None;
-        }
-        document = RawDocument::from_bytes(field.value).ok()?;
+        document = field.document()?;
         document_at = value_at;
     }
     None
@@ -179,6 +203,16 @@ struct FieldBytes<'d> {
     kind: u8,
     name: &'d [u8],
     value: &'d [u8],
+}
+
+impl<'d> FieldBytes<'d> {
+    /// Returns the value if it is a document.
+    fn document(&self) -> Option<&'d RawDocument> {
+        match self.kind {
+            0x03 => RawDocument::from_bytes(self.value).ok(),
+            _ => None,
+        }
+    }
 }
 
 impl<'d> Fields<'d> {
@@ -353,6 +387,30 @@ mod tests {
         let malformed = RawDocument::from_bytes(&[10, 0, 0, 0, 0x99, b'a', 0, 1, 2, 0]).unwrap();
         assert_eq!(changed_fields(&document, malformed), None);
         assert_eq!(changed_fields(malformed, malformed), None);
+    }
+
+    #[test]
+    fn values_at_a_path_are_compared() {
+        let is_same = |old: bson::Document, new: bson::Document, path: &str| {
+            let (old, new) = (
+                RawDocumentBuf::try_from(&old).unwrap(),
+                RawDocumentBuf::try_from(&new).unwrap(),
+            );
+            is_same_at(&old, &new, path.split('.'))
+        };
+        let nested = |x: i32, y: i32| doc! { "a": { "x": x, "y": { "z": y } }, "b": [{ "x": x }] };
+        assert!(is_same(nested(1, 1), nested(2, 1), "a.y.z"));
+        assert!(is_same(nested(1, 1), nested(2, 1), "a.none.z"));
+        assert!(is_same(nested(1, 1), nested(1, 2), "b.x"));
+        assert!(!is_same(nested(1, 1), nested(1, 2), "a.y.z"));
+        assert!(!is_same(nested(1, 1), nested(1, 2), "a.y"));
+        assert!(!is_same(nested(1, 1), nested(1, 2), "a"));
+        // A path through an array has several values.
+        assert!(!is_same(nested(1, 1), nested(2, 1), "b.x"));
+        // A new document, a removed document, and a value in place of a document.
+        assert!(!is_same(doc! {}, doc! { "a": { "x": 1 } }, "a.y"));
+        assert!(!is_same(doc! { "a": { "x": 1 } }, doc! {}, "a.y"));
+        assert!(!is_same(doc! { "a": { "x": 1 } }, doc! { "a": 1 }, "a.y"));
     }
 
     proptest! {
