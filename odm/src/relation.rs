@@ -119,5 +119,5 @@ pub use condition::Targets;
 pub use join::{AppendJoin, FindableReference, IntoJoin, Join, Joins, ReferencePlace};
 pub use link::{Link, LinkItem, Linked, Links};
 pub(crate) use load::{MAX_IDS_PER_QUERY, links_of_found, load_by_ids};
-pub(crate) use resolve::{explain_related, resolve_related};
+pub(crate) use resolve::{Resolved, explain_related, resolve_for_read, resolve_related};
 pub use target_join::{JoinOf, RefersToMany};

@@ -2,6 +2,7 @@
 
 pub(crate) mod access;
 pub(crate) mod database;
+pub(crate) mod lookup;
 pub(crate) mod retry;
 pub mod scope;
 pub(crate) mod soft_delete;

@@ -47,8 +47,8 @@ use crate::{
         stored,
     },
     relation::{
-        self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links, explain_related,
-        resolve_related,
+        self, AppendJoin, Children, IntoJoin, Join, Joins, LinkItem, Links, Resolved,
+        explain_related, resolve_for_read,
     },
     schema::{Contains, OfSchema, Schema},
     session::{
@@ -103,7 +103,7 @@ pub struct Find<S, T: Document, P = T, J = (), C = Unscoped> {
     filter: FilterNode,
     sort: Vec<Sort<T>>,
     limit: Option<u64>,
-    hint: Option<String>,
+    options: operation::ReadOptions,
     joins: J,
     marker: Marker<(S, P, C)>,
 }
@@ -141,7 +141,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
             filter: FilterNode::All,
             sort: Vec::new(),
             limit: None,
-            hint: None,
+            options: operation::ReadOptions::default(),
             joins: (),
             marker: PhantomData,
         }
@@ -191,7 +191,7 @@ impl<S: Schema, T: Document, C> Find<S, T, T, (), C> {
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            hint: self.hint,
+            options: self.options,
             joins: (),
             marker: PhantomData,
         }
@@ -255,7 +255,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// [`Backend`](ErrorKind::Backend) on MongoDB. `distinct` takes no hint: an error of kind
     /// [`Unsupported`](ErrorKind::Unsupported). Joins read without the hint.
     pub fn hint(mut self, index: impl Into<String>) -> Self {
-        self.hint = Some(index.into());
+        self.options.hint = Some(index.into());
         self
     }
 
@@ -351,7 +351,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            hint: self.hint,
+            options: self.options,
             joins: self.joins,
             marker: PhantomData,
         }
@@ -366,7 +366,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
             filter: self.filter,
             sort: self.sort,
             limit: self.limit,
-            hint: self.hint,
+            options: self.options,
             joins: self.joins.append_join(join),
             marker: PhantomData,
         }
@@ -590,8 +590,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// Errors of the backend; [`Unsupported`](ErrorKind::Unsupported) in a transaction on MongoDB.
     pub async fn explain(mut self) -> Result<operation::Explain> {
         let filter = mem::replace(&mut self.filter, FilterNode::All);
-        let (filter, related) = explain_related(&self.access, &T::MODEL, filter).await?;
-        self.filter = filter;
+        let (resolved, related) = explain_related(&self.access, &T::MODEL, filter).await?;
+        self.set_resolved(resolved);
         let find = self.to_operation()?;
         let explain = explain_in_scope(&self.access, &T::MODEL, find).await?;
         Ok(operation::Explain { related, ..explain })
@@ -600,16 +600,19 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>, C> Find<S, T, P
     /// Resolves the conditions on related documents.
     async fn resolve_related(&mut self) -> Result<()> {
         let filter = mem::replace(&mut self.filter, FilterNode::All);
-        self.filter = resolve_related(&self.access, &T::MODEL, filter).await?;
+        let resolved = resolve_for_read(&self.access, &T::MODEL, filter).await?;
+        self.set_resolved(resolved);
         Ok(())
+    }
+
+    fn set_resolved(&mut self, resolved: Resolved) {
+        self.filter = resolved.filter;
+        self.options.lookups.extend(resolved.lookups);
     }
 
     /// Returns the options of the main read, without the options that all reads share.
     fn read_options(&self) -> operation::ReadOptions {
-        operation::ReadOptions {
-            hint: self.hint.clone(),
-            ..Default::default()
-        }
+        self.options.clone()
     }
 
     fn raw_filter(&self) -> Result<RawDocumentBuf> {
@@ -645,7 +648,7 @@ impl<S, T: Document, P, J: Clone, C> Clone for Find<S, T, P, J, C> {
             filter: self.filter.clone(),
             sort: self.sort.clone(),
             limit: self.limit,
-            hint: self.hint.clone(),
+            options: self.options.clone(),
             joins: self.joins.clone(),
             marker: PhantomData,
         }

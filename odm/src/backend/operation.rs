@@ -42,6 +42,9 @@ pub struct ReadOptions {
     pub read_preference: Option<ReadPreference>,
     /// The part of the typed action that sends the read.
     pub origin: OperationOrigin,
+    /// The stages that add the arrays of related documents, which the filter reads. The session turns a read with such stages into
+    /// an aggregate, so a backend gets none.
+    pub(crate) lookups: Vec<RawDocumentBuf>,
 }
 
 impl ReadOptions {

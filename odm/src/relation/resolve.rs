@@ -1,11 +1,12 @@
 //! Resolution of conditions on related documents to conditions on the document itself.
 //!
 //! Copies beside the reference answer a condition without a query. Otherwise a query reads the ids of the related documents, and
-//! the document must have one of the ids. The innermost condition is resolved first.
+//! the document must have one of the ids. If there are too many ids, a read searches the related documents of each document instead
+//! (`session/lookup.rs`). The innermost condition is resolved first.
 
 use std::collections::BTreeSet;
 
-use bson::{RawBson, RawDocumentBuf, rawdoc};
+use bson::{RawArrayBuf, RawBson, RawDocumentBuf, rawdoc};
 
 use super::covering::ConditionOnCopies;
 use crate::{
@@ -28,7 +29,8 @@ use crate::{
     },
     schema::Model,
     session::{
-        access::{Access, find_matching},
+        access::{Access, add_condition, find_matching},
+        lookup::{self, array_name, lookup_stage},
         soft_delete::Visibility,
     },
 };
@@ -36,33 +38,66 @@ use crate::{
 /// The maximum number of ids in a condition on related documents.
 const MAX_RELATED_IDS: usize = 10_000;
 
-/// Resolves the conditions on related documents in a filter of a model.
+/// A filter without conditions on related documents.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) filter: FilterNode,
+    /// The stages that add the arrays of related documents, which the filter reads.
+    pub(crate) lookups: Vec<RawDocumentBuf>,
+}
+
+/// Resolves the conditions on related documents in the filter of a write or of a join.
+///
+/// # Errors
+///
+/// [`Unsupported`](ErrorKind::Unsupported) for a condition with too many ids.
 pub(crate) async fn resolve_related(
     access: &Access,
     model: &'static Model,
     node: FilterNode,
 ) -> Result<FilterNode> {
+    if !node.has_related() {
+        return Ok(node);
+    }
+    let mut resolver = Resolver::new(access);
+    resolver.allows_lookups = false;
+    Ok(resolver.resolve_in(model, node).await?.filter)
+}
+
+/// Resolves the conditions on related documents in the filter of a query.
+pub(crate) async fn resolve_for_read(
+    access: &Access,
+    model: &'static Model,
+    node: FilterNode,
+) -> Result<Resolved> {
     match node.has_related() {
-        false => Ok(node),
-        true => Resolver::new(access, false).resolve_in(model, node).await,
+        false => Ok(Resolved {
+            filter: node,
+            lookups: Vec::new(),
+        }),
+        true => Resolver::new(access).resolve_in(model, node).await,
     }
 }
 
-/// Resolves the conditions on related documents in a filter of a model, and returns the plan of each.
+/// Resolves the conditions on related documents in the filter of a query, and returns the plan of each.
 pub(crate) async fn explain_related(
     access: &Access,
     model: &'static Model,
     node: FilterNode,
-) -> Result<(FilterNode, Vec<RelatedPlan>)> {
-    let mut resolver = Resolver::new(access, true);
-    let node = resolver.resolve_in(model, node).await?;
-    Ok((node, resolver.plans))
+) -> Result<(Resolved, Vec<RelatedPlan>)> {
+    let mut resolver = Resolver::new(access);
+    resolver.is_explained = true;
+    let resolved = resolver.resolve_in(model, node).await?;
+    Ok((resolved, resolver.plans))
 }
 
 struct Resolver {
     access: Access,
+    allows_lookups: bool,
     is_explained: bool,
     plans: Vec<RelatedPlan>,
+    /// The lookups of the filter that is resolved now.
+    lookups: Vec<RawDocumentBuf>,
 }
 
 /// The place of a condition: the model, or the elements of an array of the model.
@@ -86,22 +121,28 @@ impl Place {
 }
 
 impl Resolver {
-    fn new(access: &Access, is_explained: bool) -> Self {
+    fn new(access: &Access) -> Self {
         Self {
             // A query for soft-deleted documents does not make soft-deleted related documents visible.
             access: access.clone().with_visibility(Visibility::Present),
-            is_explained,
+            allows_lookups: true,
+            is_explained: false,
             plans: Vec::new(),
+            lookups: Vec::new(),
         }
     }
 
-    async fn resolve_in(&mut self, model: &'static Model, node: FilterNode) -> Result<FilterNode> {
+    async fn resolve_in(&mut self, model: &'static Model, node: FilterNode) -> Result<Resolved> {
         let place = Place {
             model,
             elements: String::new(),
         };
-        let resolved = self.resolve(place, node).await;
-        resolved.map_err(error::naming_model(model))
+        let outer = std::mem::take(&mut self.lookups);
+        let filter = self.resolve(place, node).await;
+        Ok(Resolved {
+            filter: filter.map_err(error::naming_model(model))?,
+            lookups: std::mem::replace(&mut self.lookups, outer),
+        })
     }
 
     fn resolve(&mut self, place: Place, node: FilterNode) -> BoxFuture<'_, Result<FilterNode>> {
@@ -148,7 +189,9 @@ impl Resolver {
         mut related: RelatedCondition,
     ) -> Result<FilterNode> {
         ensure_in_schema(&self.access, related.model)?;
-        related.condition = self.resolve_in(related.model, related.condition).await?;
+        let condition = std::mem::replace(&mut related.condition, FilterNode::All);
+        let Resolved { filter, lookups } = self.resolve_in(related.model, condition).await?;
+        related.condition = filter;
         let reference = match related.relation {
             Relation::Targets => place.full_path(&related.reference)?,
             Relation::Children => related.reference.dotted()?.to_owned(),
@@ -159,14 +202,17 @@ impl Resolver {
             }
             Relation::Children => None,
         };
-        if let Some(copies) = copies {
+        if let Some(copies) = copies.filter(|_| lookups.is_empty()) {
             let fields = copies.fields.iter().map(|field| place.full_path(field));
             let fields = fields.collect::<Result<_>>()?;
             self.add_plan(&related, reference, RelatedStrategy::Copy { fields });
             return Ok(copies.node);
         }
-        let find = related_query(&related)?;
-        let ids = self.read_ids(&related, find.clone()).await?;
+        let mut find = related_query(&related)?;
+        find.options.lookups.clone_from(&lookups);
+        let Some(ids) = self.read_ids(&related, find.clone()).await? else {
+            return self.look_up(place, related, (reference, lookups)).await;
+        };
         if self.is_explained {
             let plan = Box::new(self.access.explain(related.model, find).await?);
             let count = ids.len();
@@ -180,12 +226,59 @@ impl Resolver {
         Ok(field_test::<()>(&path, "$in", Ok(ids)).into_node())
     }
 
-    /// Reads the ids for the condition: the ids of the targets, or the ids to which the children refer.
+    /// Returns the condition that the array of a lookup is not empty, and adds the lookup. `lookups` has the lookups of the condition
+    /// on the related documents.
+    async fn look_up(
+        &mut self,
+        place: &Place,
+        related: RelatedCondition,
+        (reference, lookups): (String, Vec<RawDocumentBuf>),
+    ) -> Result<FilterNode> {
+        // A lookup compares all elements of an array at once, and takes no index of an element.
+        let is_index = |name: &str| name.parse::<u64>().is_ok();
+        let is_comparable = place.elements.is_empty() && !reference.split('.').any(is_index);
+        if !self.allows_lookups || !is_comparable {
+            return Err(too_many_ids_error(&related));
+        }
+        let (local, foreign) = match related.relation {
+            Relation::Targets => (reference.as_str(), "_id"),
+            Relation::Children => ("_id", reference.as_str()),
+        };
+        let mut condition = to_raw(&related.condition)?;
+        let model = related.model;
+        self.access.restrict_filter(model, &mut condition)?;
+        let mut stages = Vec::new();
+        lookup::add_filter(&mut stages, condition.clone(), (lookups.clone(), None))?;
+        let array = array_name(self.lookups.len());
+        let stage = lookup_stage(model.collection, (local, foreign), stages, &array)?;
+        self.lookups.push(stage);
+        if self.is_explained {
+            // No document has this value.
+            add_condition(
+                &mut condition,
+                foreign,
+                single_field_document("$eq", RawBson::MinKey)?,
+            )?;
+            let mut search = find_matching(model.collection, &condition);
+            search.options.lookups = lookups;
+            let plan = Box::new(self.access.explain(model, search).await?);
+            self.add_plan(
+                &related,
+                reference.clone(),
+                RelatedStrategy::Lookup { plan },
+            );
+        }
+        let empty = RawBson::Array(RawArrayBuf::new());
+        let array = Path::ROOT.append_name(&array);
+        Ok(field_test::<()>(&array, "$ne", Ok(empty)).into_node())
+    }
+
+    /// Reads the ids for the condition: the ids of the targets, or the ids to which the children refer. `None` for too many ids.
     async fn read_ids(
         &self,
         related: &RelatedCondition,
         find: FindOperation,
-    ) -> Result<Vec<RawBson>> {
+    ) -> Result<Option<Vec<RawBson>>> {
         let model = related.model;
         let values = match related.relation {
             Relation::Targets => self.access.find_all(model, find).await?,
@@ -199,10 +292,8 @@ impl Resolver {
             .map(|id| OrderedId::from_id(&RawBson::from(id)))
             .collect();
         let ids = id_values(&ids)?;
-        if id_batches(&ids, MAX_RELATED_IDS).nth(1).is_some() {
-            return Err(too_many_ids_error(related));
-        }
-        Ok(ids)
+        let is_bounded = id_batches(&ids, MAX_RELATED_IDS).nth(1).is_none();
+        Ok(is_bounded.then_some(ids))
     }
 
     fn add_plan(

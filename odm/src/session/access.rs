@@ -27,6 +27,7 @@ use crate::{
     pending::lease::Lease,
     schema::{Model, Schema},
     session::{
+        lookup,
         scope::{Scope, ScopeReach},
         soft_delete::Visibility,
         time_limit::{LimitedCursor, TimeLimit},
@@ -643,6 +644,11 @@ impl Access {
         model: &Model,
         mut find: FindOperation,
     ) -> Result<Box<dyn Cursor>> {
+        if lookup::is_used(&find.options) {
+            return self
+                .aggregate(model, lookup::find_as_aggregate(find)?)
+                .await;
+        }
         self.restrict_filter(model, &mut find.filter)?;
         self.log_plan(model, || Ok(find.clone())).await;
         self.set_read_options(model, &mut find.options)?;
@@ -658,6 +664,10 @@ impl Access {
         model: &Model,
         mut find: FindOperation,
     ) -> Result<Vec<RawDocumentBuf>> {
+        if lookup::is_used(&find.options) {
+            let aggregate = lookup::find_as_aggregate(find)?;
+            return self.aggregate_all(model, aggregate).await;
+        }
         self.restrict_filter(model, &mut find.filter)?;
         self.log_plan(model, || Ok(find.clone())).await;
         self.set_read_options(model, &mut find.options)?;
@@ -721,6 +731,9 @@ impl Access {
     }
 
     pub(crate) async fn explain(&self, model: &Model, mut find: FindOperation) -> Result<Explain> {
+        if lookup::is_used(&find.options) {
+            find = lookup::part_before(find)?;
+        }
         self.restrict_filter(model, &mut find.filter)?;
         self.set_read_options(model, &mut find.options)?;
         self.run_read(model, self.read_executor().explain(find))
@@ -728,6 +741,10 @@ impl Access {
     }
 
     pub(crate) async fn count(&self, model: &Model, mut count: CountOperation) -> Result<u64> {
+        if lookup::is_used(&count.options) {
+            let aggregate = lookup::count_as_aggregate(count)?;
+            return lookup::counted(&self.aggregate_all(model, aggregate).await?);
+        }
         self.restrict_filter(model, &mut count.filter)?;
         self.log_plan(model, || {
             Ok(find_matching(count.collection.clone(), &count.filter))
@@ -743,6 +760,7 @@ impl Access {
         model: &Model,
         mut distinct: DistinctOperation,
     ) -> Result<Vec<RawBson>> {
+        lookup::ensure_unused(&distinct.options, "distinct")?;
         self.restrict_filter(model, &mut distinct.filter)?;
         let find = || Ok(find_matching(distinct.collection.clone(), &distinct.filter));
         self.log_plan(model, find).await;
@@ -863,6 +881,7 @@ impl Access {
         model: &Model,
         mut aggregate: AggregateOperation,
     ) -> Result<AggregateOperation> {
+        lookup::add_lookups(&mut aggregate)?;
         let mut restriction = RawDocumentBuf::new();
         self.restrict_filter(model, &mut restriction)?;
         // Skip an empty `$match`: some stages must come first in a pipeline.

@@ -233,7 +233,11 @@ macro_rules! for_every_test {
                     hidden_targets_meet_no_condition,
                     writes_with_conditions_on_related_documents,
                     joins_with_conditions_on_related_documents,
-                    more_ids_than_the_limit_are_an_error,
+                    more_ids_than_the_limit_need_a_lookup,
+                    more_parents_than_the_limit_need_a_lookup,
+                    a_lookup_contains_a_lookup,
+                    a_lookup_keeps_to_the_scope,
+                    many_children_of_few_parents_fit,
                     sorts_by_copies_of_targets,
                     copies_answer_joins,
                 ]

@@ -11,11 +11,12 @@ use crate::{
     error,
     language::{
         aggregate::{Aggregate, Aggregates, DistinctPlace, Group, SingleValuePlace, Summable},
-        field::{Ordered, SameScope},
+        field::{Ordered, Path, SameScope},
         query::{append_field, single_field_document},
     },
     model::{decode, document::Document},
     schema::Schema,
+    session::lookup,
 };
 
 /// An aggregate over the documents of a query, which runs when awaited; made by [`Find::sum`] and similar methods.
@@ -71,19 +72,44 @@ impl<S: Schema, T: Document, C: 'static> Find<S, T, T, (), C> {
             }
             path.ensure_not_in_variant().map_err(error::of_model::<T>)?;
             find.resolve_related().await?;
-            let distinct = operation::DistinctOperation {
-                collection: T::COLLECTION.into(),
-                path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
-                filter: find.raw_filter()?,
-                options: find.read_options(),
+            let values = match lookup::is_used(&find.options) {
+                true => find.distinct_by_aggregate(&path).await?,
+                false => {
+                    let distinct = operation::DistinctOperation {
+                        collection: T::COLLECTION.into(),
+                        path: path.dotted().map_err(error::of_model::<T>)?.to_owned(),
+                        filter: find.raw_filter()?,
+                        options: find.read_options(),
+                    };
+                    find.access.distinct(&T::MODEL, distinct).await?
+                }
             };
-            let values = find.access.distinct(&T::MODEL, distinct).await?.into_iter();
+            let values = values.into_iter();
             let values = values.filter(|value| *value != RawBson::Null).map(|value| {
                 let value = decode::decode_value(&value);
                 value.map_err(|error| error::of_model::<T>(error).with_path(path.to_string()))
             });
             values.collect()
         }))
+    }
+
+    /// Returns the distinct values at a path by an aggregate, which can have lookups.
+    async fn distinct_by_aggregate(self, path: &Path) -> Result<Vec<RawBson>> {
+        let stages = || {
+            let dotted = path.dotted()?;
+            let mut stages = pipeline::match_stage(&self)?;
+            for array in path.traversed_arrays().chain([dotted]) {
+                stages.push(single_field_document("$unwind", format!("${array}"))?);
+            }
+            let key = single_field_document("_id", format!("${dotted}"))?;
+            stages.push(single_field_document("$group", key)?);
+            Ok(stages)
+        };
+        let stages = stages().map_err(error::of_model::<T>)?;
+        let query = pipeline::to_aggregate::<T>(stages, self.read_options());
+        let groups = self.access.aggregate_all(&T::MODEL, query).await?;
+        let values = groups.iter().filter_map(|group| decode::stored_id(group));
+        Ok(values.map(RawBson::from).collect())
     }
 
     /// Returns the sum of a number field: an `i64` for integers, an `f64` for floats, a `Decimal128` for decimals. Null and

@@ -17,16 +17,13 @@ use crate::{
     error,
     language::{
         field::Path,
-        query::{
-            FilterNode, Sort, after_position, description, sort_fields, sort_key, sort_to_raw,
-            to_raw,
-        },
+        query::{Sort, after_position, description, sort_fields, sort_key, sort_to_raw, to_raw},
     },
     model::{
         document::{Document, Stored},
         projection::{self, Projection},
     },
-    relation::{Joins, explain_related, resolve_related},
+    relation::{Joins, Resolved, explain_related, resolve_for_read},
     schema::Schema,
 };
 
@@ -170,8 +167,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
     pub async fn explain(self) -> Result<Explain> {
         let access = self.find.access.clone();
         let filter = self.find.filter.clone();
-        let (filter, related) = explain_related(&access, &T::MODEL, filter).await?;
-        let page_query = self.page_query(filter).map_err(error::of_model::<T>)?;
+        let (resolved, related) = explain_related(&access, &T::MODEL, filter).await?;
+        let page_query = self.page_query(&resolved).map_err(error::of_model::<T>)?;
         let explain = explain_in_scope(&access, &T::MODEL, page_query.operation).await?;
         Ok(Explain { related, ..explain })
     }
@@ -179,8 +176,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
     async fn read_page(self) -> Result<Page<J::Item>> {
         let access = self.find.access.clone();
         let filter = self.find.filter.clone();
-        let filter = resolve_related(&access, &T::MODEL, filter).await?;
-        let page_query = self.page_query(filter.clone());
+        let resolved = resolve_for_read(&access, &T::MODEL, filter).await?;
+        let page_query = self.page_query(&resolved);
         let page_query = page_query.map_err(error::of_model::<T>)?;
         let PageQuery {
             sorts,
@@ -190,7 +187,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         let total = match self.has_total {
             true => {
                 let mut find = self.find.clone();
-                find.filter = filter;
+                find.set_resolved(resolved);
                 Some(find.count().await?)
             }
             false => None,
@@ -236,8 +233,8 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
 
     /// Builds the query of the page: one document more than the page size, from the start of the page on.
     ///
-    /// `filter` is the filter of the query without conditions on related documents.
-    fn page_query(&self, filter: FilterNode) -> Result<PageQuery<T>> {
+    /// `resolved` is the filter of the query without conditions on related documents.
+    fn page_query(&self, resolved: &Resolved) -> Result<PageQuery<T>> {
         let find = &self.find;
         if self.size == 0 {
             return Err(invalid_page(
@@ -259,7 +256,7 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
         // The token is valid only for a query with the same scope and visibility. Add both conditions here: each branch of the
         // `$or` must contain them, so that an index serves each branch.
         let restriction = find.access.restriction_node(&T::MODEL)?;
-        let mut filter = filter.and(restriction.clone());
+        let mut filter = resolved.filter.clone().and(restriction.clone());
         // The token stays valid if other related documents meet the condition by then.
         let query_filter = to_raw(&description(&find.filter.clone().and(restriction)))?;
         let query = token::hash_query(T::COLLECTION, &query_filter, &raw_sort);
@@ -291,7 +288,10 @@ impl<S: Schema, T: Document, P: Projection<Of = T>, J: Joins<P>> FindPage<S, T, 
             projection: projection::to_raw::<P>(&needs)?,
             sort: sort_to_raw(&walk_order)?,
             limit: Some(u64::from(self.size) + 1),
-            options: find.read_options(),
+            options: operation::ReadOptions {
+                lookups: resolved.lookups.clone(),
+                ..find.read_options()
+            },
         };
         Ok(PageQuery {
             operation,

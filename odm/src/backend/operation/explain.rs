@@ -57,6 +57,12 @@ pub enum RelatedStrategy {
         /// The plan of the query for the ids.
         plan: Box<Explain>,
     },
+    /// There are too many ids for a condition, so the database searches the related documents of each document. The plan of the
+    /// query is the plan of the part before this search.
+    Lookup {
+        /// The plan of the search for one document.
+        plan: Box<Explain>,
+    },
 }
 
 impl Explain {
@@ -69,7 +75,9 @@ impl Explain {
             .iter()
             .filter(|related| match &related.strategy {
                 RelatedStrategy::Copy { .. } => false,
-                RelatedStrategy::Ids { plan, .. } => plan.is_collection_scan,
+                RelatedStrategy::Ids { plan, .. } | RelatedStrategy::Lookup { plan } => {
+                    plan.is_collection_scan
+                }
             });
         let warning = |related: &RelatedPlan| {
             format!(
@@ -92,12 +100,20 @@ impl fmt::Display for RelatedPlan {
         match &self.strategy {
             RelatedStrategy::Copy { fields } => write!(f, "copy {}", fields.join(", ")),
             RelatedStrategy::Ids { count, plan } => {
-                let access = match plan.is_collection_scan {
-                    true => "without an index".to_owned(),
-                    false => format!("index {}", plan.indexes.join(", ")),
-                };
-                write!(f, "{count} ids, {access}")
+                write!(f, "{count} ids, {}", plan.index_use())
             }
+            RelatedStrategy::Lookup { plan } => {
+                write!(f, "lookup for each document, {}", plan.index_use())
+            }
+        }
+    }
+}
+
+impl Explain {
+    fn index_use(&self) -> String {
+        match self.is_collection_scan {
+            true => "without an index".to_owned(),
+            false => format!("index {}", self.indexes.join(", ")),
         }
     }
 }

@@ -6,7 +6,7 @@ use odm::{
     ErrorKind, Filter,
     backend::{
         Recorder,
-        operation::{Explain, RelatedStrategy},
+        operation::{Explain, Operation, RelatedPlan, RelatedStrategy},
     },
     bson,
     prelude::*,
@@ -319,7 +319,13 @@ async fn ids_of(db: &Db, filter: impl Fn() -> Filter<Product>) -> Vec<i64> {
     assert_eq!(find().exists().await.unwrap(), !ids.is_empty());
     let current = find().current().sort(|p| p.id().asc()).all().await.unwrap();
     assert_eq!(current, all);
-    assert_eq!(find().explain().await.unwrap().returned, ids.len() as u64);
+    let explain = find().explain().await.unwrap();
+    let is_lookup = |plan: &RelatedPlan| matches!(plan.strategy, RelatedStrategy::Lookup { .. });
+    match explain.related.iter().any(is_lookup) {
+        // The plan describes the part before the lookup.
+        true => assert!(explain.returned >= ids.len() as u64),
+        false => assert_eq!(explain.returned, ids.len() as u64),
+    }
     assert_eq!(
         find().sum(|p| p.stock()).await.unwrap(),
         ids.iter().sum::<i64>()
@@ -1037,26 +1043,223 @@ pub async fn joins_with_conditions_on_related_documents(fixture: Fixture) {
     assert_eq!(products.loaded().map(|p| p.id).collect::<Vec<_>>(), [1]);
 }
 
-pub async fn more_ids_than_the_limit_are_an_error(fixture: Fixture) {
-    let (db, _) = open_shop(&fixture).await;
+/// The number of related documents that do not fit into a condition.
+const TOO_MANY: i64 = 10_001;
+
+pub async fn more_ids_than_the_limit_need_a_lookup(fixture: Fixture) {
+    let (db, recorder) = open_shop(&fixture).await;
     let brand = |id: i64| Brand {
         id,
         name: "many".into(),
-        country: None,
+        country: Some("zz".into()),
     };
-    db.insert_many((100..10_100).map(brand)).await.unwrap();
-    let count = |filter: Filter<Product>| db.find::<Product>().filter(move |_| filter).count();
+    let last = 99 + TOO_MANY;
+    db.insert_many((100..last).map(brand)).await.unwrap();
     let many = || products().similar().targets().any(|b| b.name().eq("many"));
-    assert_eq!(count(many()).await.unwrap(), 0);
-    db.insert(brand(10_100)).await.unwrap();
-    let error = count(many()).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    let text = error.to_string();
+    let similar = product(7, 1, Some(100), &[1, 5_000]);
+    let same_brand = product(8, 4, Some(300), &[]);
+    db.insert_many([similar, same_brand]).await.unwrap();
+    recorder.clear();
+    assert_eq!(ids_of(&db, many).await, [7]);
     assert!(
-        text.contains("more than 10000 ids") && text.contains("brands"),
-        "{text}"
+        recorder
+            .operations()
+            .iter()
+            .all(|operation| !is_lookup(operation))
     );
-    // Many children of few parents are no problem.
+
+    // One more, and each way to read uses a lookup.
+    db.insert(brand(last)).await.unwrap();
+    recorder.clear();
+    assert_eq!(ids_of(&db, many).await, [7]);
+    assert!(recorder.operations().iter().any(is_lookup));
+    let of_brand = || products().brand().matches(|b| b.country().eq("zz"));
+    assert_eq!(ids_of(&db, of_brand).await, [7, 8]);
+    assert_eq!(ids_of(&db, || many() & products().stock().gt(6)).await, [7]);
+    assert_eq!(
+        ids_of(&db, || many() & products().stock().gt(7)).await,
+        [0; 0]
+    );
+    assert_eq!(
+        ids_of(&db, || many() | products().stock().eq(2)).await,
+        [2, 7]
+    );
+    assert_eq!(ids_of(&db, || many() & of_brand()).await, [7]);
+    assert_eq!(
+        ids_of(&db, || !many() & products().stock().gte(6)).await,
+        [6, 8]
+    );
+    let none = || products().similar().targets().none(|b| b.name().eq("many"));
+    assert_eq!(
+        ids_of(&db, || none() & products().stock().gte(6)).await,
+        [6, 8]
+    );
+
+    let find = || db.find::<Product>().filter(|_| of_brand());
+    let ids = |products: Vec<Product>| products.iter().map(|p| p.id).collect::<Vec<_>>();
+    let last_first = find().sort(|p| p.id().desc()).limit(1);
+    assert_eq!(ids(last_first.all().await.unwrap()), [8]);
+    assert_eq!(find().limit(0).count().await.unwrap(), 0);
+    assert_eq!(find().limit(1).count().await.unwrap(), 1);
+    assert_eq!(find().sample(5).await.unwrap().len(), 2);
+    let first = find()
+        .sort(|p| p.id().asc())
+        .page(1)
+        .with_total()
+        .await
+        .unwrap();
+    assert_eq!((first.items[0].id, first.total), (7, Some(2)));
+    let second = find()
+        .sort(|p| p.id().asc())
+        .page(1)
+        .after(first.next)
+        .await
+        .unwrap();
+    assert_eq!(ids(second.items), [8]);
+    let mut stream = find().sort(|p| p.id().asc()).stream();
+    assert_eq!(stream.next().await.unwrap().unwrap().id, 7);
+    let similar = find().distinct(|p| p.similar()).await.unwrap();
+    let similar: BTreeSet<_> = similar.iter().map(|brand| *brand.id()).collect();
+    assert_eq!(similar, BTreeSet::from([1, 5_000]));
+    let stock = find().select::<Stock>().sort(|p| p.stock().desc());
+    assert_eq!(stock.first().await.unwrap(), Some(Stock { stock: 8 }));
+    let joined = find().sort(|p| p.id().asc()).with(|p| p.category());
+    let (_, category) = joined.all().await.unwrap().remove(0);
+    assert_eq!(category.loaded().map(|c| c.id), Some(1));
+    let explain = find().explain().await.unwrap();
+    let [related] = &explain.related[..] else {
+        panic!("{explain:?}");
+    };
+    assert!(
+        matches!(&related.strategy, RelatedStrategy::Lookup { plan } if !plan.is_collection_scan),
+        "{related}"
+    );
+
+    // Without a lookup: elements, writes, and the condition of a join.
+    let refused = async |error: Option<odm::Error>| {
+        let error = error.expect("an error");
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(
+            text.contains("more than 10000 ids") && text.contains("brands"),
+            "{text}"
+        );
+    };
+    let in_element = db.find::<Product>().filter(|p| {
+        p.lines()
+            .any(|line| line.brand().matches(|b| b.country().eq("zz")) & line.count().gt(0))
+    });
+    refused(in_element.count().await.err()).await;
+    let update = db.update_many::<Product>(|_| many()).inc(|p| p.stock(), 1);
+    refused(update.await.err()).await;
+    refused(db.delete_many::<Product>(|_| many()).await.err()).await;
+}
+
+/// Whether an operation searches related documents.
+fn is_lookup(operation: &Operation) -> bool {
+    let Operation::Aggregate(aggregate) = operation else {
+        return false;
+    };
+    let stages = &aggregate.pipeline;
+    stages
+        .iter()
+        .any(|stage| stage.get_document("$lookup").is_ok())
+}
+
+pub async fn more_parents_than_the_limit_need_a_lookup(fixture: Fixture) {
+    let (db, _) = open_shop(&fixture).await;
+    let review = |number: i64| Review {
+        id: 100 + number,
+        stars: 7,
+        products: (number * 10..number * 10 + 10)
+            .map(|id| Ref::new(1_000 + id))
+            .collect(),
+    };
+    db.insert_many((0..TOO_MANY / 10 + 1).map(review))
+        .await
+        .unwrap();
+    let five = |id, stars| Review {
+        id,
+        stars,
+        products: vec![Ref::new(5), Ref::new(7)],
+    };
+    db.insert_many([five(50, 7), five(51, 8)]).await.unwrap();
+    let reviewed = || Review::by(|r| r.products()).any(|r| r.stars().eq(7));
+    assert_eq!(ids_of(&db, reviewed).await, [5]);
+    assert_eq!(
+        ids_of(&db, || !reviewed() & products().stock().gt(3)).await,
+        [4, 6]
+    );
+    let explain = db
+        .find::<Product>()
+        .filter(|_| reviewed())
+        .explain()
+        .await
+        .unwrap();
+    let strategy = &explain.related[0].strategy;
+    assert!(
+        matches!(strategy, RelatedStrategy::Lookup { plan } if plan.indexes == ["products_1"]),
+        "{strategy:?}"
+    );
+}
+
+pub async fn a_lookup_contains_a_lookup(fixture: Fixture) {
+    let (db, _) = open_shop(&fixture).await;
+    let roots = (0..TOO_MANY).map(|number| category(100 + number, "root", Some(9), None));
+    db.insert_many(roots).await.unwrap();
+    let below = |number| category(20_000 + number, "below", None, Some(100 + number % 3));
+    db.insert(below(0)).await.unwrap();
+    db.insert(product(9, 20_000, None, &[])).await.unwrap();
+    let below_nine = || {
+        products()
+            .category()
+            .matches(|c| c.parent().matches(|parent| parent.rank().eq(9)))
+    };
+    assert_eq!(ids_of(&db, below_nine).await, [9]);
+    db.insert_many((1..TOO_MANY).map(below)).await.unwrap();
+    db.insert(product(10, 20_000 + TOO_MANY - 1, None, &[]))
+        .await
+        .unwrap();
+    assert_eq!(ids_of(&db, below_nine).await, [9, 10]);
+    let rest = ids_of(&db, || !below_nine() & products().stock().gt(4)).await;
+    assert_eq!(rest, [5, 6]);
+}
+
+pub async fn a_lookup_keeps_to_the_scope(fixture: Fixture) {
+    let (db, _) = open_shop(&fixture).await;
+    let (a, b) = (db.scope(&Tenant("a".into())), db.scope(&Tenant("b".into())));
+    let account = |id| NewAccount {
+        id,
+        name: "two".into(),
+    };
+    b.insert(account(1)).await.unwrap();
+    a.insert_many((10..10 + TOO_MANY).map(account))
+        .await
+        .unwrap();
+    let invoice = |id, payer| NewInvoice {
+        id,
+        account: Ref::new(10),
+        payer: Ref::new(payer),
+    };
+    a.insert_many([invoice(1, 1), invoice(2, 11)])
+        .await
+        .unwrap();
+    let paid = a
+        .find::<Invoice>()
+        .filter(|i| i.payer().matches(|a| a.name().eq("two")));
+    let paid: Vec<_> = paid
+        .all()
+        .await
+        .unwrap()
+        .iter()
+        .map(|invoice| invoice.id)
+        .collect();
+    assert_eq!(paid, [2]);
+}
+
+pub async fn many_children_of_few_parents_fit(fixture: Fixture) {
+    let (db, _) = open_shop(&fixture).await;
+    let count = |filter: Filter<Product>| db.find::<Product>().filter(move |_| filter).count();
     let review = |id| Review {
         id,
         stars: 9,
