@@ -1222,8 +1222,7 @@ pub async fn a_lookup_contains_a_lookup(fixture: Fixture) {
     let (db, _) = open_shop(&fixture).await;
     let root = |number: i64| doc! { "_id": 100 + number, "slug": "root", "rank": 9_i64 };
     insert_raw(&fixture, "categories", (0..TOO_MANY).map(root)).await;
-    let below =
-        |number: i64| doc! { "_id": 20_000 + number, "slug": "below", "parent": 100 + number % 3 };
+    let below = |number: i64| doc! { "_id": 20_000 + number, "slug": "below", "parent_slug": "root", "parent": 100 + number % 3 };
     insert_raw(&fixture, "categories", std::iter::once(below(0))).await;
     db.insert(product(9, 20_000, None, &[])).await.unwrap();
     let below_nine = || {
