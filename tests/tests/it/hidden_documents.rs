@@ -227,6 +227,8 @@ mod tests {
             // For models with a different kind of id: in `ids::load_respects_scopes_and_soft_deletes`.
             "under",
             "next",
+            // For models with a tree: in `trees::a_tree_has_scopes_and_soft_deletes`.
+            "subtree",
             // For models with snapshots: in `snapshots::drift_is_found`.
             "drift",
         ];
