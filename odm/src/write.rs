@@ -20,6 +20,7 @@ mod references;
 mod rollups;
 mod sequence;
 mod shard_routing;
+mod tree_chain;
 mod trees;
 mod version_clock;
 mod write_operation;

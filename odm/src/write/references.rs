@@ -554,7 +554,7 @@ fn document_ids(documents: &[LinkedDocument]) -> impl Iterator<Item = &RawBson> 
 }
 
 /// Excludes documents with a final tombstone from a filter.
-pub(super) fn exclude_final_tombstones(filter: &mut RawDocumentBuf) -> Result<()> {
+fn exclude_final_tombstones(filter: &mut RawDocumentBuf) -> Result<()> {
     add_conditions(filter, tombstone::not_final_raw()?)
 }
 

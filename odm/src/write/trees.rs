@@ -9,35 +9,28 @@
 //! - Without transactions, the intent record of the reference announces the new parent before the check. The check follows stored
 //!   and announced parents, so of several moves that together make a circle, the last to announce sees the others.
 
-mod chain;
+use bson::{RawArrayBuf, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
 
-use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf, doc, oid::ObjectId};
-
-pub(super) use self::chain::KnownDocuments;
-use self::chain::{Announced, announced_above, chain_with_known, stored_chain};
 use super::{
     Footprint, WriteOperation,
     footprint::{Operator, path_changes},
     maintainer::{Maintainer, Strategy, WriteContext, WriteFuture},
-    metadata_update::{MetadataUpdate, apply_update, to_raw_value},
+    metadata_update::{MetadataUpdate, apply_update},
     recovery,
-    references::exclude_final_tombstones,
+    tree_chain::{Announced, announced_above, cycle_error, stored_chain, with_deleted_documents},
 };
 use crate::{
     Error, ErrorKind, Result,
     backend::{BoxFuture, operation::Stage},
     error,
     language::query::{equal_to, single_field_document},
-    metadata::references::INVERSE_VERSION,
+    metadata::references::{INVERSE_VERSION, tombstone},
     model::{
         decode,
         ids::{OrderedId, ids_filter, one_of},
     },
     schema::{Model, TreeField},
-    session::{
-        access::{Access, ModelAccess, add_condition},
-        soft_delete::Visibility,
-    },
+    session::access::{Access, ModelAccess, add_condition},
 };
 
 /// The parents of documents in a tree.
@@ -150,11 +143,6 @@ async fn lock_chain(
     apply_update(chain_access.to(model), lock).await.map(drop)
 }
 
-/// Returns the access to the chain of parents: in the scope of the writer, with soft-deleted documents, which `restore` can return.
-fn with_deleted_documents(access: ModelAccess<'_>) -> Access {
-    Access::clone(&access).with_visibility(Visibility::All)
-}
-
 /// Returns a document of the chain that the write moves. A write of the first matching document then moves the document of the
 /// check, and no other.
 async fn find_moved(
@@ -162,9 +150,11 @@ async fn find_moved(
     write: &mut WriteOperation,
     chain: &[RawBson],
 ) -> Result<Option<RawBson>> {
-    let mut filter = write.filter().cloned().unwrap_or_default();
+    let mut conditions = RawArrayBuf::new();
+    conditions.push(write.filter().cloned().unwrap_or_default());
     // The reference stage adds the same condition.
-    exclude_final_tombstones(&mut filter)?;
+    conditions.push(tombstone::not_final_raw()?);
+    let mut filter = single_field_document("$and", conditions)?;
     let moves_one = write.affects_at_most_one();
     if !moves_one {
         add_condition(&mut filter, "_id", one_of(chain))?;
@@ -188,53 +178,6 @@ async fn find_moved(
     }))
 }
 
-/// Fails if a new document is above its parent: an earlier document with the same `_id` has left descendants. `fields` has the
-/// parent and the ancestors.
-pub(super) async fn ensure_no_descendants(
-    access: ModelAccess<'_>,
-    raw: &RawDocument,
-    fields: &Document,
-) -> Result<()> {
-    let (Some(tree), Some(id)) = (access.model.tree, decode::owned_id(raw)) else {
-        return Ok(());
-    };
-    let key = OrderedId::from_id(&id);
-    let mut is_above = false;
-    for above in fields.get_array(tree.ancestors).into_iter().flatten() {
-        is_above |= OrderedId::from_bson(above)? == key;
-    }
-    let parent = fields.get(tree.parent).filter(|_| is_above);
-    let parent = parent.map(to_raw_value).transpose()?;
-    let Some(parent) = parent else {
-        return Ok(());
-    };
-    // The ancestors may be outdated.
-    match is_own_ancestor(access, &id, parent, &mut KnownDocuments::new()).await? {
-        true => Err(cycle_error(access.model, tree, &id)),
-        false => Ok(()),
-    }
-}
-
-/// Whether a document with this parent is its own ancestor, by the stored parents.
-pub(super) async fn is_own_ancestor(
-    access: ModelAccess<'_>,
-    id: &RawBson,
-    parent: RawBson,
-    known: &mut KnownDocuments,
-) -> Result<bool> {
-    let Some(tree) = access.model.tree else {
-        return Ok(false);
-    };
-    let chain_access = with_deleted_documents(access);
-    let chain = chain_with_known(chain_access.to(access.model), tree, parent, known).await?;
-    let id = OrderedId::from_id(id);
-    // The chain ends below a missing document.
-    let last = chain.last().map(OrderedId::from_id);
-    let missing = last.and_then(|last| known.get(&last)?.parent());
-    let mut above = chain.iter().chain(missing);
-    Ok(above.any(|above| OrderedId::from_id(above) == id))
-}
-
 /// Fails if a document with this number of ancestors is too deep.
 fn ensure_depth(model: &'static Model, tree: TreeField, depth: usize) -> Result<()> {
     if depth <= tree.max {
@@ -246,14 +189,4 @@ fn ensure_depth(model: &'static Model, tree: TreeField, depth: usize) -> Result<
     );
     let error = Error::new(ErrorKind::TooManyElements, message).with_path(tree.ancestors);
     Err(error::naming_model(model)(error))
-}
-
-fn cycle_error(model: &'static Model, tree: TreeField, id: &RawBson) -> Error {
-    let message = "the document would be its own ancestor, and was not written: choose a parent that is neither the document nor below the document";
-    let error = Error::new(ErrorKind::Invalid, message).with_path(tree.parent);
-    let error = match Bson::try_from(id.clone()) {
-        Ok(id) => error.with_id(id),
-        Err(_) => error,
-    };
-    error::naming_model(model)(error)
 }

@@ -23,7 +23,7 @@ use crate::{
     write::{
         footprint::put_operator,
         metadata_update::{MetadataUpdate, apply_update, field_names_of, to_raw_value},
-        trees::{KnownDocuments, is_own_ancestor},
+        tree_chain::{KnownDocuments, is_own_ancestor},
     },
 };
 

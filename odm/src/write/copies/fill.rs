@@ -24,7 +24,7 @@ use crate::{
     write::{
         footprint::{Operator, parsed_changes, parsed_changes_mut, written_values},
         metadata_update::set_at,
-        trees::ensure_no_descendants,
+        tree_chain::ensure_no_descendants,
     },
 };
 

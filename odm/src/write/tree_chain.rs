@@ -1,20 +1,25 @@
-//! The chain of parents above a document.
+//! The chain of parents above a document of a tree. Copies and moves use the chain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bson::{RawBson, RawDocument, RawDocumentBuf};
+use bson::{Bson, Document, RawBson, RawDocument, RawDocumentBuf};
 
+use super::metadata_update::to_raw_value;
 use crate::{
-    Result,
+    Error, ErrorKind, Result,
     backend::operation::Stage,
+    error,
     language::query::{id_filter, projection_of},
     metadata::{self, Metadata},
     model::{
         decode,
         ids::{OrderedId, ids_filter},
     },
-    schema::{TreeField, upgrade::read_upgraded},
-    session::access::ModelAccess,
+    schema::{Model, TreeField, upgrade::read_upgraded},
+    session::{
+        access::{Access, ModelAccess},
+        soft_delete::Visibility,
+    },
 };
 
 /// Returns a document and the documents above, by the stored references. Empty for a missing document. A circle of parents, which
@@ -183,4 +188,67 @@ async fn read_documents(
         ))
     });
     Ok(documents.collect())
+}
+
+/// Fails if a new document is above its parent: an earlier document with the same `_id` has left descendants. `fields` has the
+/// parent and the ancestors.
+pub(super) async fn ensure_no_descendants(
+    access: ModelAccess<'_>,
+    raw: &RawDocument,
+    fields: &Document,
+) -> Result<()> {
+    let (Some(tree), Some(id)) = (access.model.tree, decode::owned_id(raw)) else {
+        return Ok(());
+    };
+    let key = OrderedId::from_id(&id);
+    let mut is_above = false;
+    for above in fields.get_array(tree.ancestors).into_iter().flatten() {
+        is_above |= OrderedId::from_bson(above)? == key;
+    }
+    let parent = fields.get(tree.parent).filter(|_| is_above);
+    let parent = parent.map(to_raw_value).transpose()?;
+    let Some(parent) = parent else {
+        return Ok(());
+    };
+    // The ancestors may be outdated.
+    match is_own_ancestor(access, &id, parent, &mut KnownDocuments::new()).await? {
+        true => Err(cycle_error(access.model, tree, &id)),
+        false => Ok(()),
+    }
+}
+
+/// Whether a document with this parent is its own ancestor, by the stored parents.
+pub(super) async fn is_own_ancestor(
+    access: ModelAccess<'_>,
+    id: &RawBson,
+    parent: RawBson,
+    known: &mut KnownDocuments,
+) -> Result<bool> {
+    let Some(tree) = access.model.tree else {
+        return Ok(false);
+    };
+    let chain_access = with_deleted_documents(access);
+    let chain = chain_with_known(chain_access.to(access.model), tree, parent, known).await?;
+    let id = OrderedId::from_id(id);
+    // The chain ends below a missing document.
+    let last = chain.last().map(OrderedId::from_id);
+    let missing = last.and_then(|last| known.get(&last)?.parent());
+    let mut above = chain.iter().chain(missing);
+    Ok(above.any(|above| OrderedId::from_id(above) == id))
+}
+
+/// Returns the access to the chain of parents: in the scope of the writer, with soft-deleted documents, which `restore` can return.
+pub(super) fn with_deleted_documents(access: ModelAccess<'_>) -> Access {
+    Access::clone(&access).with_visibility(Visibility::All)
+}
+
+/// Returns the error of a document that would be its own ancestor.
+pub(super) fn cycle_error(model: &'static Model, tree: TreeField, id: &RawBson) -> Error {
+    let message = "the document would be its own ancestor, and was not written: choose a parent that is neither the document nor below the document";
+    let error = Error::new(ErrorKind::Invalid, message).with_path(tree.parent);
+    let error = match Bson::try_from(id.clone()) {
+        Ok(id) => error.with_id(id),
+        Err(_) => error,
+    };
+    error::naming_model(model)(error)
 }
