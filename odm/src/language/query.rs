@@ -23,7 +23,7 @@ pub use pattern::Pattern;
 pub(crate) use position::{after_position, sort_fields, sort_key};
 pub(crate) use related::{RelatedCondition, Relation, description};
 pub(crate) use render::{
-    append_field, equal_to, field_missing, field_present, id_filter, may_set_position,
+    append_field, equal_to, field_missing, field_present, id_filter, limit_stage, may_set_position,
     projection_of, render_array_filter, render_filter as to_raw, render_pull as pull_to_raw,
     single_field_document,
 };

@@ -211,7 +211,7 @@ impl Resolver {
         let mut find = related_query(&related)?;
         find.options.lookups.clone_from(&lookups);
         let Some(ids) = self.read_ids(&related, find.clone()).await? else {
-            return self.look_up(place, related, (reference, lookups)).await;
+            return self.look_up(place, related, reference, lookups).await;
         };
         if self.is_explained {
             let plan = Box::new(self.access.explain(related.model, find).await?);
@@ -232,11 +232,11 @@ impl Resolver {
         &mut self,
         place: &Place,
         related: RelatedCondition,
-        (reference, lookups): (String, Vec<RawDocumentBuf>),
+        reference: String,
+        lookups: Vec<RawDocumentBuf>,
     ) -> Result<FilterNode> {
         // A lookup compares all elements of an array at once, and takes no index of an element.
-        let is_index = |name: &str| name.parse::<u64>().is_ok();
-        let is_comparable = place.elements.is_empty() && !reference.split('.').any(is_index);
+        let is_comparable = place.elements.is_empty() && !has_position(&reference);
         if !self.allows_lookups || !is_comparable {
             return Err(too_many_ids_error(&related));
         }
@@ -248,7 +248,7 @@ impl Resolver {
         let model = related.model;
         self.access.restrict_filter(model, &mut condition)?;
         let mut stages = Vec::new();
-        lookup::add_filter(&mut stages, condition.clone(), (lookups.clone(), None))?;
+        lookup::add_filter(&mut stages, condition.clone(), lookups.clone(), None)?;
         let array = array_name(self.lookups.len());
         let stage = lookup_stage(model.collection, (local, foreign), stages, &array)?;
         self.lookups.push(stage);
@@ -342,12 +342,16 @@ fn related_query(related: &RelatedCondition) -> Result<FindOperation> {
     })
 }
 
+/// Whether a path selects an array element by its position.
+fn has_position(path: &str) -> bool {
+    path.split('.').any(|name| name.parse::<u64>().is_ok())
+}
+
 /// Returns the aggregate with the distinct ids to which the children refer, each as an `_id`. Children without a reference count
 /// for no document.
 fn parent_ids_query(related: &RelatedCondition, find: FindOperation) -> Result<AggregateOperation> {
     let reference = related.reference.dotted()?;
-    let is_index = |name: &str| name.parse::<u64>().is_ok();
-    if reference.split('.').any(is_index) {
+    if has_position(reference) {
         let message = "a condition on children cannot use the reference at one index of an array: use the references of all elements";
         return Err(Error::new(ErrorKind::Unsupported, message).with_path(reference));
     }

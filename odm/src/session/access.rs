@@ -406,6 +406,7 @@ impl Access {
 
     /// Sets the options that the caller has chosen for all reads of the operation.
     fn set_read_options(&self, model: &Model, options: &mut ReadOptions) -> Result<()> {
+        lookup::ensure_applied(options).map_err(error::naming_model(model))?;
         options.origin = self.origin(options.origin);
         options.max_time = self.max_time(model)?;
         options.comment = self.comment.as_deref().map(str::to_owned);
@@ -760,7 +761,6 @@ impl Access {
         model: &Model,
         mut distinct: DistinctOperation,
     ) -> Result<Vec<RawBson>> {
-        lookup::ensure_unused(&distinct.options, "distinct")?;
         self.restrict_filter(model, &mut distinct.filter)?;
         let find = || Ok(find_matching(distinct.collection.clone(), &distinct.filter));
         self.log_plan(model, find).await;

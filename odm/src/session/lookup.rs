@@ -8,7 +8,7 @@ use bson::{RawArrayBuf, RawBson, RawBsonRef, RawDocument, RawDocumentBuf, rawdoc
 use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, CountOperation, FindOperation, ReadOptions},
-    language::query::{append_field, single_field_document},
+    language::query::{append_field, limit_stage, single_field_document},
 };
 
 /// The beginning of the names of the arrays. A number follows.
@@ -46,14 +46,12 @@ pub(crate) fn is_used(options: &ReadOptions) -> bool {
     !options.lookups.is_empty()
 }
 
-/// Fails for a read that cannot use the arrays of related documents.
-pub(crate) fn ensure_unused(options: &ReadOptions, operation: &str) -> Result<()> {
+/// Fails for a read that has not become an aggregate: without the arrays, the filter would match other documents.
+pub(crate) fn ensure_applied(options: &ReadOptions) -> Result<()> {
     if !is_used(options) {
         return Ok(());
     }
-    let message = format!(
-        "`{operation}` cannot have a condition on related documents with so many ids: narrow the condition"
-    );
+    let message = "this kind of read cannot search related documents: narrow the condition on related documents";
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
@@ -63,13 +61,8 @@ pub(crate) fn find_as_aggregate(mut find: FindOperation) -> Result<AggregateOper
     let mut stages = Vec::new();
     // The sort comes first: an index can have the order, and then a limit ends the search for related documents.
     let sort = find.sort.map(|sort| single_field_document("$sort", sort));
-    add_filter(&mut stages, find.filter, (lookups, sort.transpose()?))?;
-    match find.limit {
-        None => {}
-        // MongoDB refuses a limit of 0.
-        Some(0) => stages.push(rawdoc! { "$match": { "_id": { "$in": [] } } }),
-        Some(limit) => stages.push(limit_stage(limit)?),
-    }
+    add_filter(&mut stages, find.filter, lookups, sort.transpose()?)?;
+    stages.extend(limit_stage(find.limit)?);
     if let Some(projection) = find.projection {
         stages.push(single_field_document("$project", projection)?);
     }
@@ -139,7 +132,7 @@ pub(crate) fn add_lookups(aggregate: &mut AggregateOperation) -> Result<()> {
         let message = "an aggregate with a condition on related documents begins with the filter";
         return Err(Error::new(ErrorKind::Backend, message));
     };
-    add_filter(&mut aggregate.pipeline, filter, (lookups, None))?;
+    add_filter(&mut aggregate.pipeline, filter, lookups, None)?;
     aggregate.pipeline.extend(stages);
     Ok(())
 }
@@ -148,7 +141,8 @@ pub(crate) fn add_lookups(aggregate: &mut AggregateOperation) -> Result<()> {
 pub(crate) fn add_filter(
     stages: &mut Vec<RawDocumentBuf>,
     filter: RawDocumentBuf,
-    (lookups, sort): (Vec<RawDocumentBuf>, Option<RawDocumentBuf>),
+    lookups: Vec<RawDocumentBuf>,
+    sort: Option<RawDocumentBuf>,
 ) -> Result<()> {
     let match_stage = |filter| single_field_document("$match", filter);
     if lookups.is_empty() {
@@ -209,10 +203,6 @@ fn reads_array(name: &str, value: RawBsonRef<'_>) -> bool {
             }
             _ => false,
         }
-}
-
-fn limit_stage(limit: u64) -> Result<RawDocumentBuf> {
-    single_field_document("$limit", i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
 fn array_of(stages: Vec<RawDocumentBuf>) -> RawArrayBuf {

@@ -8,7 +8,8 @@ use crate::{
     language::{
         aggregate::{Aggregates, Group, GroupKey, GroupKeyOrder, Groups, group_field},
         query::{
-            FilterNode, IntoFilter, IntoSort, Sort, single_field_document, sort_to_raw, to_raw,
+            FilterNode, IntoFilter, IntoSort, Sort, limit_stage, single_field_document,
+            sort_to_raw, to_raw,
         },
     },
     model::document::Document,
@@ -209,7 +210,7 @@ impl<S: Schema, T: Document, K, A, V> Grouped<S, T, K, A, V> {
         if let Some(sort) = sort_to_raw(&self.sort)? {
             stages.push(single_field_document("$sort", sort)?);
         }
-        stages.extend(pipeline::limit_stage(self.limit)?);
+        stages.extend(limit_stage(self.limit)?);
         Ok(stages)
     }
 }

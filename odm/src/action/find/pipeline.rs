@@ -1,6 +1,6 @@
 //! Aggregation stages of the caller after a typed query.
 
-use bson::{Bson, Document as BsonDocument, RawArrayBuf, RawDocumentBuf};
+use bson::{Bson, Document as BsonDocument, RawDocumentBuf};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::de::DeserializeOwned;
 
@@ -9,7 +9,7 @@ use crate::{
     Error, ErrorKind, Result,
     backend::operation::{AggregateOperation, ReadOptions},
     error,
-    language::query::{single_field_document, sort_to_raw},
+    language::query::{limit_stage, single_field_document, sort_to_raw},
     model::{decode, document::Document, projection::Projection},
     relation::Joins,
     schema::{Model, Schema},
@@ -169,19 +169,6 @@ pub(super) fn match_stage<S: Schema, T: Document, P: Projection<Of = T>, J: Join
         return Ok(Vec::new());
     }
     Ok(vec![single_field_document("$match", filter)?])
-}
-
-/// Returns the stage of a limit. MongoDB refuses `$limit: 0`, so a limit of 0 becomes a `$match` that no document meets.
-pub(super) fn limit_stage(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
-    let Some(limit) = limit else {
-        return Ok(None);
-    };
-    if limit == 0 {
-        let filter =
-            single_field_document("_id", single_field_document("$in", RawArrayBuf::new())?)?;
-        return single_field_document("$match", filter).map(Some);
-    }
-    single_field_document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
 }
 
 /// The stages that a pipeline may use. Each stage transforms documents, and reads only collections that its fields name.

@@ -362,6 +362,19 @@ pub(crate) fn single_field_document(
     Ok(document)
 }
 
+/// Returns the stage of a limit. MongoDB refuses `$limit: 0`, so a limit of 0 becomes a `$match` that no document meets.
+pub(crate) fn limit_stage(limit: Option<u64>) -> Result<Option<RawDocumentBuf>> {
+    let Some(limit) = limit else {
+        return Ok(None);
+    };
+    if limit == 0 {
+        let filter =
+            single_field_document("_id", single_field_document("$in", RawArrayBuf::new())?)?;
+        return single_field_document("$match", filter).map(Some);
+    }
+    single_field_document("$limit", i64::try_from(limit).unwrap_or(i64::MAX)).map(Some)
+}
+
 /// Returns the projection of some fields.
 pub(crate) fn projection_of<'f>(
     fields: impl IntoIterator<Item = &'f str>,

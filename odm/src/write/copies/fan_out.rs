@@ -626,7 +626,7 @@ pub(super) async fn clear_copies(
             }
         }
     }
-    run_next_fan_outs(&access, &mut remainder.next, FanOutBudget::Unlimited).await?;
+    run_next_fan_outs(&access, remainder.next, FanOutBudget::Unlimited).await?;
     remainder.rejected.into_error().map_or(Ok(()), Err)
 }
 

@@ -112,7 +112,7 @@ impl PendingCopies {
                 break;
             }
         }
-        run_next_fan_outs(&full_access, &mut remainder.next, budget).await?;
+        run_next_fan_outs(&full_access, remainder.next, budget).await?;
         Ok(match is_complete {
             true => FanOutProgress::Complete(fan_outs),
             false => FanOutProgress::Partial,
@@ -154,7 +154,7 @@ impl PendingCopies {
                     let result = complete_fan_out(sources, fan_out, &mut budget, &mut next).await;
                     log_failure(model, &result.map(drop));
                 }
-                let result = run_next_fan_outs(&full_access, &mut next, budget).await;
+                let result = run_next_fan_outs(&full_access, next, budget).await;
                 log_failure(model, &result);
             }
         }
@@ -260,7 +260,7 @@ pub(super) async fn run_fan_outs(
 ) -> Result<()> {
     let mut next = Vec::new();
     let result = complete_fan_outs(access, token, &mut budget, &mut next).await;
-    run_next_fan_outs(&access, &mut next, budget).await?;
+    run_next_fan_outs(&access, next, budget).await?;
     result
 }
 
@@ -272,7 +272,7 @@ pub(super) async fn run_fan_outs(
 /// A rejection does not stop the others: the rejected document's source has a pending fan-out of its own.
 pub(super) async fn run_next_fan_outs(
     access: &Access,
-    next: &mut Vec<NextFanOut>,
+    mut next: Vec<NextFanOut>,
     budget: FanOutBudget,
 ) -> Result<()> {
     let mut budget = match budget {
@@ -283,7 +283,7 @@ pub(super) async fn run_next_fan_outs(
     while let Some(NextFanOut { model, token, mode }) = next.pop() {
         let access = access.to(model);
         if access.transaction_scope().is_none() {
-            match complete_fan_outs(access, token, &mut budget, next).await {
+            match complete_fan_outs(access, token, &mut budget, &mut next).await {
                 Err(error) if error.kind() == ErrorKind::StillPending => {}
                 result => result?,
             }
@@ -424,7 +424,7 @@ async fn recover_fan_outs(access: ModelAccess<'_>, report: &mut RecoveryReport) 
                 }
             }
         }
-        let result = run_next_fan_outs(&access, &mut next, FanOutBudget::Unlimited).await;
+        let result = run_next_fan_outs(&access, next, FanOutBudget::Unlimited).await;
         if let Err(error) = result {
             report.record_error(error)?;
         }

@@ -160,7 +160,7 @@ pub(super) async fn revalidate_batch(
             write_copies(&access, group, updates, &mut remainder).await?;
         }
     }
-    run_next_fan_outs(&access, &mut remainder.next, FanOutBudget::Unlimited).await?;
+    run_next_fan_outs(&access, remainder.next, FanOutBudget::Unlimited).await?;
     let rejected = remainder.rejected;
     let mut blocked = BTreeMap::<OrderedId, (RawBson, Vec<Rejection>)>::new();
     for rejection in rejected.iter_rejections() {
