@@ -1127,6 +1127,8 @@ pub async fn concurrent_writes_converge(fixture: Fixture) {
     for task in tasks.collect::<Vec<_>>() {
         task.await.unwrap();
     }
+    // A move revalidates its copies in the background.
+    db.wait_for_pending().await.unwrap();
     assert_converged(&db, "at rest").await;
 }
 
