@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::direction::Direction;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,8 +20,18 @@ use crate::store::{
 /// The end of the name of an unfinished copy.
 const UNFINISHED_SUFFIX: &str = ".unfinished";
 
+/// How long a backup works before it pauses for the same time.
+const WORK_BEFORE_PAUSE: Duration = Duration::from_millis(2);
+
+/// The maximum pause of a backup.
+const MAX_BACKUP_PAUSE: Duration = Duration::from_millis(20);
+
+/// How many entries a backup copies between two looks at the clock.
+const ENTRIES_BEFORE_CLOCK: usize = 64;
+
 /// Writes a copy of `view` to a new file with these permissions; only the owner can access the file by default. The file has its name
-/// only when the copy is complete and durable. One call runs at a time in each database.
+/// only when the copy is complete and durable. One call runs at a time in each database. While other threads write, as `is_busy` says, the
+/// copy works for half of the time.
 ///
 /// # Errors
 /// The file exists. A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
@@ -27,6 +39,7 @@ pub(crate) fn write_copy(
     view: &StoreView,
     permissions: Option<fs::Permissions>,
     path: &Path,
+    is_busy: &dyn Fn() -> bool,
 ) -> Result<()> {
     let failure = |error: io::Error| {
         Error::io(
@@ -36,7 +49,7 @@ pub(crate) fn write_copy(
         )
     };
     ensure_free(path).map_err(failure)?;
-    let copy = UnfinishedCopy::write(view, path)?;
+    let copy = UnfinishedCopy::write(view, path, is_busy)?;
     if let Some(permissions) = permissions {
         copy.set_permissions(permissions).map_err(failure)?;
     }
@@ -58,11 +71,16 @@ pub(crate) struct UnfinishedCopy {
 }
 
 impl UnfinishedCopy {
-    /// Writes a copy of `view` to a file beside `path`. The copy is durable and has a lock. Only its owner can access the copy.
+    /// Writes a copy of `view` to a file beside `path`. The copy is durable and has a lock. Only its owner can access the copy. Works for
+    /// half of the time while `is_busy`.
     ///
     /// # Errors
     /// A copy of another database to the same file is running. I/O, storage full, damaged, cancelled.
-    pub(crate) fn write(view: &StoreView, path: &Path) -> Result<UnfinishedCopy> {
+    pub(crate) fn write(
+        view: &StoreView,
+        path: &Path,
+        is_busy: &dyn Fn() -> bool,
+    ) -> Result<UnfinishedCopy> {
         let unfinished = unfinished_path(path);
         remove_abandoned(&unfinished)?;
         let copy = UnfinishedCopy {
@@ -71,7 +89,7 @@ impl UnfinishedCopy {
             path: unfinished,
             is_named: false,
         };
-        copy_entries(view, &copy.store)?;
+        copy_entries(view, &copy.store, is_busy)?;
         Ok(copy)
     }
 
@@ -172,7 +190,11 @@ fn remove_abandoned(unfinished: &Path) -> Result<()> {
 }
 
 /// Writes all entries in one commit, in the order of the keys. redb doubles a growing file, so the end of the file can be free.
-fn copy_entries(view: &StoreView, store: &Arc<RedbStore>) -> Result<()> {
+fn copy_entries(
+    view: &StoreView,
+    store: &Arc<RedbStore>,
+    is_busy: &dyn Fn() -> bool,
+) -> Result<()> {
     let log_start = key::for_log_start();
     let dropped = key::removal_marks(view)?;
     // The new file has a log of its own, without records.
@@ -188,11 +210,18 @@ fn copy_entries(view: &StoreView, store: &Arc<RedbStore>) -> Result<()> {
     );
     let committed = store.commit_large(&LargeCommit {
         bulk: Some(&|writer| {
-            for entry in view
+            let entries = view
                 .with_verification()
-                .range(KeyRange::with_prefix(&[]), Direction::Ascending)
-            {
+                .range(KeyRange::with_prefix(&[]), Direction::Ascending);
+            let mut work_start = Instant::now();
+            for (number, entry) in entries.enumerate() {
                 interrupt::check()?;
+                if number % ENTRIES_BEFORE_CLOCK == 0 && work_start.elapsed() >= WORK_BEFORE_PAUSE {
+                    if is_busy() {
+                        thread::sleep(work_start.elapsed().min(MAX_BACKUP_PAUSE));
+                    }
+                    work_start = Instant::now();
+                }
                 let (key, value) = entry?;
                 if is_copied(&key) {
                     writer.put(&key, &value)?;

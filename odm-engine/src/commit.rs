@@ -372,6 +372,11 @@ impl Committer {
         stage.move_to(snapshot);
     }
 
+    /// Whether a thread has just written.
+    pub(crate) fn has_recent_write(&self) -> bool {
+        self.lock_progress().is_busy()
+    }
+
     /// Returns how many bytes the store uses outside of the keyspace.
     ///
     /// # Errors

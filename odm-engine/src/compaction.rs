@@ -68,7 +68,8 @@ pub(crate) fn replace_file(
     let before = fs::metadata(&path).map_err(failure)?;
     // After the rename, a directory that cannot be synced would fail every later write.
     backup::sync_directory(&path).map_err(failure)?;
-    let copy = UnfinishedCopy::write(content, &path)?;
+    // Writers wait for the end of the compaction.
+    let copy = UnfinishedCopy::write(content, &path, &|| false)?;
     copy.shrink()?;
     copy.set_owner(&before)
         .and_then(|()| copy.set_permissions(before.permissions()))

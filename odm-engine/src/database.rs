@@ -508,8 +508,8 @@ impl Database {
     /// The copy has the permissions that the original file had when it was opened. Of a database in memory, only the owner can access the
     /// copy. While the copy is written, only the owner can access it.
     ///
-    /// A snapshot keeps its pages, so the original file grows by the writes during the backup. A second backup of the database waits
-    /// for the first one.
+    /// While other threads write, the backup works for half of the time, and takes longer. A snapshot keeps its pages, so the original
+    /// file grows by the writes during the backup. A second backup of the database waits for the first one.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -539,6 +539,7 @@ impl Database {
             &committer.state().view,
             committer.permissions(),
             path.as_ref(),
+            &|| committer.has_recent_write(),
         )
     }
 

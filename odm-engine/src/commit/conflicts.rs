@@ -1,11 +1,16 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::key;
 use crate::overlay::OverlayOutcome;
 use crate::store::{Changes, KeyRange};
+
+/// How many recorded keys the table forgets at most for each changed key, of writes that every open transaction sees. To forget all of
+/// them at the end of a transaction would take long under a lock.
+const FORGOTTEN_KEYS: usize = 2;
 
 /// The number of a transaction.
 pub(crate) type TransactionId = u64;
@@ -30,12 +35,33 @@ pub(super) struct ConflictTable {
     claims: HashMap<Arc<[u8]>, TransactionId>,
     /// The claims of writes with many keys.
     large_claims: Vec<(TransactionId, KeySet)>,
-    /// The last write of each key, for writes that some open transaction does not see.
-    changed: BTreeMap<Arc<[u8]>, u64>,
+    /// The last write of each key, for writes that some open transaction does not see. Can contain earlier writes.
+    changed: BTreeMap<Arc<[u8]>, HistoryPosition>,
+    /// The keys of `changed` in the order of their last writes.
+    history: BTreeMap<HistoryPosition, Arc<[u8]>>,
+    /// The number of the last entry of the history.
+    last_entry: u64,
     /// Like `changed`, for large commits.
     large_changed: Vec<(u64, KeySet)>,
     /// The keys of a large write that concurrent writes must wait for.
     large_claim: Option<LargeClaim>,
+}
+
+/// The position of a changed key in the history of the writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) struct HistoryPosition {
+    write: u64,
+    entry: u64,
+}
+
+impl HistoryPosition {
+    /// The position of the first key of the writes after `write`.
+    fn after_write(write: u64) -> HistoryPosition {
+        HistoryPosition {
+            write: write + 1,
+            entry: 0,
+        }
+    }
 }
 
 struct OpenTransaction {
@@ -47,7 +73,8 @@ struct OpenTransaction {
 /// The data of the table that an ended transaction has needed.
 #[derive(Default)]
 pub(super) struct EndedTransaction {
-    changed: BTreeMap<Arc<[u8]>, u64>,
+    changed: BTreeMap<Arc<[u8]>, HistoryPosition>,
+    history: BTreeMap<HistoryPosition, Arc<[u8]>>,
     large: Vec<KeySet>,
 }
 
@@ -146,7 +173,45 @@ impl ConflictTable {
     pub(super) fn record_write(&mut self, changes: &Changes, write: u64) {
         if !self.open.is_empty() {
             self.set_last_writer(changes, write);
+            self.forget_seen(FORGOTTEN_KEYS * changes.len());
         }
+    }
+
+    /// Forgets at most `max_keys` keys of writes that every open transaction sees.
+    fn forget_seen(&mut self, max_keys: usize) {
+        let oldest = self.open.values().map(|open| open.last_seen_write).min();
+        let oldest = oldest.unwrap_or(u64::MAX);
+        for _ in 0..max_keys {
+            match self.history.first_entry() {
+                Some(first) if first.key().write <= oldest => {
+                    self.changed.remove(&first.remove());
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Returns at most `max_keys` keys of writes that a transaction does not see, from a position in the history, and the position of
+    /// the last of these keys.
+    pub(super) fn unseen_keys(
+        &self,
+        id: TransactionId,
+        after: Option<HistoryPosition>,
+        max_keys: usize,
+    ) -> (Vec<Arc<[u8]>>, Option<HistoryPosition>) {
+        let last_seen = self.open.get(&id).map_or(0, |open| open.last_seen_write);
+        let first = HistoryPosition::after_write(last_seen);
+        let start = match after {
+            Some(after) if after >= first => Bound::Excluded(after),
+            _ => Bound::Included(first),
+        };
+        let unseen = self.history.range((start, Bound::Unbounded)).take(max_keys);
+        let mut last = after;
+        let keys = unseen.map(|(position, key)| {
+            last = Some(*position);
+            Arc::clone(key)
+        });
+        (keys.collect(), last)
     }
 
     /// Whether a transaction is open besides `id`.
@@ -211,6 +276,33 @@ impl ConflictTable {
     /// Checks at the commit that all keys of a transaction are unchanged, as well as the definitions of its collections, the documents of
     /// the collections that it empties, and the settings of the change log.
     pub(super) fn check_outcome(&self, id: TransactionId, outcome: &OverlayOutcome) -> Result<()> {
+        match self.is_changed_since_begin(id, &outcome.changes) {
+            true => Err(Error::write_conflict()),
+            false => self.check_outcome_without_keys(id, outcome),
+        }
+    }
+
+    /// As [`check_outcome`](Self::check_outcome), for an outcome that was already compared with the [unseen keys](Self::unseen_keys)
+    /// up to a position.
+    pub(super) fn check_outcome_from(
+        &self,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+        compared: Option<HistoryPosition>,
+    ) -> Result<()> {
+        let (keys, _) = self.unseen_keys(id, compared, usize::MAX);
+        let is_changed = keys.iter().any(|key| outcome.changes.contains_key(key));
+        match is_changed || self.is_changed_by_large(id, &outcome.changes) {
+            true => Err(Error::write_conflict()),
+            false => self.check_outcome_without_keys(id, outcome),
+        }
+    }
+
+    fn check_outcome_without_keys(
+        &self,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+    ) -> Result<()> {
         let Some(open) = self.open.get(&id) else {
             return Err(Error::write_conflict());
         };
@@ -218,7 +310,6 @@ impl ConflictTable {
         let mut definitions = definitions.chain([key::for_change_log()]);
         let conflicts = definitions
             .any(|key| self.is_key_changed_since(open.last_seen_write, &key))
-            || self.is_changed_since_begin(id, &outcome.changes)
             || outcome
                 .emptied
                 .iter()
@@ -296,7 +387,7 @@ impl ConflictTable {
         let is_later = |write: u64| write > open.last_seen_write;
         let range = KeyRange::with_prefix(prefix);
         let changed = self.changed.range::<[u8], _>(range.as_bounds());
-        let changed = changed.filter(|(_, write)| is_later(**write));
+        let changed = changed.filter(|(_, position)| is_later(position.write));
         let mut keys: BTreeSet<_> = changed.map(|(key, _)| Arc::clone(key)).collect();
         for (_, changed) in self
             .large_changed
@@ -324,14 +415,14 @@ impl ConflictTable {
         match self.open.values().map(|open| open.last_seen_write).min() {
             None => {
                 ended.changed = mem::take(&mut self.changed);
+                ended.history = mem::take(&mut self.history);
                 let large_changed = mem::take(&mut self.large_changed);
                 ended
                     .large
                     .extend(large_changed.into_iter().map(|(_, keys)| keys));
             }
-            // Only the end of the oldest transaction makes recorded writes superfluous.
+            // Only the end of the oldest transaction makes recorded writes superfluous. Later writes forget the small ones.
             Some(oldest) if oldest > transaction.last_seen_write => {
-                self.changed.retain(|_, write| *write > oldest);
                 let seen = self
                     .large_changed
                     .extract_if(.., |(write, _)| *write <= oldest);
@@ -344,13 +435,21 @@ impl ConflictTable {
 
     fn set_last_writer(&mut self, changes: &Changes, write: u64) {
         for key in changes.keys().filter(|key| key::is_contended(key)) {
-            self.changed.insert(Arc::clone(key), write);
+            self.last_entry += 1;
+            let position = HistoryPosition {
+                write,
+                entry: self.last_entry,
+            };
+            if let Some(earlier) = self.changed.insert(Arc::clone(key), position) {
+                self.history.remove(&earlier);
+            }
+            self.history.insert(position, Arc::clone(key));
         }
     }
 
     fn is_key_changed_since(&self, last_seen_write: u64, key: &[u8]) -> bool {
         let changed = self.changed.get(key);
-        changed.is_some_and(|write| *write > last_seen_write)
+        changed.is_some_and(|position| position.write > last_seen_write)
             || self
                 .large_changed
                 .iter()
@@ -362,24 +461,32 @@ impl ConflictTable {
         let Some(open) = self.open.get(&id) else {
             return true;
         };
-        let is_later = |write: u64| write > open.last_seen_write;
+        let last_seen = open.last_seen_write;
         let in_small = match self.changed.len() < changes.len() {
             true => self
-                .changed
-                .iter()
-                .any(|(key, write)| is_later(*write) && changes.contains_key(key)),
-            false => changes
-                .keys()
-                .any(|key| self.changed.get(key).is_some_and(|write| is_later(*write))),
+                .history
+                .range(HistoryPosition::after_write(last_seen)..)
+                .any(|(_, key)| changes.contains_key(key)),
+            false => changes.keys().any(|key| {
+                let position = self.changed.get(key);
+                position.is_some_and(|position| position.write > last_seen)
+            }),
         };
-        in_small
-            || self.large_changed.iter().any(|(write, changed)| {
-                is_later(*write)
-                    && match changed.len() < changes.len() {
-                        true => changed.iter().any(|key| changes.contains_key(key)),
-                        false => changes.keys().any(|key| changed.contains(key)),
-                    }
-            })
+        in_small || self.is_changed_by_large(id, changes)
+    }
+
+    /// Whether a large commit has changed a contended key of `changes` since a transaction began.
+    fn is_changed_by_large(&self, id: TransactionId, changes: &Changes) -> bool {
+        let Some(open) = self.open.get(&id) else {
+            return true;
+        };
+        self.large_changed.iter().any(|(write, changed)| {
+            *write > open.last_seen_write
+                && match changed.len() < changes.len() {
+                    true => changed.iter().any(|key| changes.contains_key(key)),
+                    false => changes.keys().any(|key| changed.contains(key)),
+                }
+        })
     }
 
     fn is_claimed_by_large(&self, id: TransactionId, test: impl Fn(&ClaimedKeys) -> bool) -> bool {
@@ -401,4 +508,75 @@ fn overlap(a: &Changes, b: &Changes) -> bool {
     let (fewer, more) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let mut contended = fewer.keys().filter(|key| key::is_contended(key));
     contended.any(|key| more.contains_key(key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write_key(table: &mut ConflictTable, number: u64) {
+        write_key_at(table, number, number);
+    }
+
+    fn write_key_at(table: &mut ConflictTable, key: u64, write: u64) {
+        let key = [key::record_prefix(1), key.to_be_bytes().to_vec()].concat();
+        let mut changes = Changes::new();
+        changes.insert(key.into(), None);
+        table.record_write(&changes, write);
+    }
+
+    /// Transactions that overlap for ever, as under a steady load.
+    #[test]
+    fn the_table_forgets_writes_that_all_transactions_see() {
+        let mut table = ConflictTable::default();
+        let mut last = table.begin(0, 0, &Changes::new());
+        for number in 1..=10_000 {
+            write_key(&mut table, number);
+            if number % 10 == 0 {
+                let next = table.begin(number, number, &Changes::new());
+                drop(table.end_transaction(last));
+                last = next;
+            }
+        }
+        let recorded = (table.changed.len(), table.history.len());
+        assert!(recorded.0 < 100 && recorded.1 < 100, "{recorded:?}");
+        // A write that the open transaction does not see stays.
+        write_key(&mut table, 10_001);
+        for number in 10_002..10_100 {
+            write_key(&mut table, number);
+        }
+        let prefix = key::record_prefix(1);
+        assert_eq!(table.changed_since_begin(last, &prefix).len(), 99);
+        assert_eq!(table.unseen_keys(last, None, usize::MAX).0.len(), 99);
+    }
+
+    /// The history has each key once, at its last write.
+    #[test]
+    fn unseen_keys_are_read_in_parts() {
+        let mut table = ConflictTable::default();
+        let first = table.begin(0, 0, &Changes::new());
+        for number in 1..=10 {
+            write_key(&mut table, number);
+            write_key_at(&mut table, 1, number);
+        }
+        // This transaction does not see the last two writes.
+        let second = table.begin(8, 10, &Changes::new());
+        let count = |table: &ConflictTable, id, after, max_keys| {
+            let (keys, last) = table.unseen_keys(id, after, max_keys);
+            (keys.len(), last)
+        };
+        let (keys, last) = count(&table, first, None, 4);
+        assert_eq!(keys, 4);
+        let (keys, last) = count(&table, first, last, 100);
+        assert_eq!(keys, 6);
+        assert_eq!(count(&table, first, last, 100), (0, last));
+        // The keys 1, 9 and 10.
+        let (keys, last) = count(&table, second, None, 100);
+        assert_eq!(keys, 3);
+        // The end of the first transaction makes its part of the history superfluous.
+        drop(table.end_transaction(first));
+        write_key(&mut table, 11);
+        assert_eq!(count(&table, second, last, 100).0, 1);
+        assert_eq!(count(&table, second, None, 100).0, 4);
+    }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::Duration;
 
-use super::conflicts::{ClaimedKeys, KeySet, TransactionId, contended_keys};
+use super::conflicts::{ClaimedKeys, HistoryPosition, KeySet, TransactionId, contended_keys};
 use super::leader::is_storage_full;
 use super::staging::StagingArea;
 use super::{BegunTransaction, CommitUrgency, Committer, DatabaseState, FailedCommit};
@@ -44,6 +44,9 @@ const MAX_SHARED_RUNS: usize = 4;
 
 /// How often a thread that waits for a large write or a compaction checks its interrupts.
 pub(super) const INTERRUPT_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How many keys of concurrent writes a large write copies under the lock of the staging area, for a comparison without the lock.
+const COMPARED_KEYS: usize = 1_000;
 
 /// How long the validation waits between two attempts to lock the staging area.
 const LOCK_INTERVAL: Duration = Duration::from_micros(50);
@@ -130,8 +133,11 @@ impl Committer {
             .check_space(&outcome.changes, &self.state().view)?;
         let commit = LargeCommit {
             validate: Some(&|| {
+                let compared = self.compare_beside_others(id, outcome)?;
                 let mut stage = self.lock_staging_beside_others()?;
-                stage.conflicts().check_outcome(id, outcome)?;
+                stage
+                    .conflicts()
+                    .check_outcome_from(id, outcome, compared)?;
                 let keys = ClaimedKeys::of(outcome);
                 turn.claim_locked(&mut stage, Some(id), keys);
                 Ok(())
@@ -139,6 +145,32 @@ impl Committer {
             ..LargeCommit::of(&outcome.changes)
         };
         self.commit_large(&commit, Some(id))
+    }
+
+    /// Compares an outcome with the keys of concurrent writes, and holds the lock of the staging area only briefly. Returns the position
+    /// of the last compared key, for the rest of the comparison under the lock.
+    ///
+    /// # Errors
+    /// Write conflict.
+    fn compare_beside_others(
+        &self,
+        id: TransactionId,
+        outcome: &OverlayOutcome,
+    ) -> Result<Option<HistoryPosition>> {
+        let mut compared = None;
+        loop {
+            let (keys, last) = {
+                let mut stage = self.lock_staging_beside_others()?;
+                stage.conflicts().unseen_keys(id, compared, COMPARED_KEYS)
+            };
+            if keys.iter().any(|key| outcome.changes.contains_key(key)) {
+                return Err(Error::write_conflict());
+            }
+            compared = last;
+            if keys.len() < COMPARED_KEYS {
+                return Ok(compared);
+            }
+        }
     }
 
     /// Whether changes of this size are written beside the commits of small writes.

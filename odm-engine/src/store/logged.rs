@@ -5,7 +5,8 @@
 //! [start](LogStart) of the log, which makes the records of the log obsolete. A commit is a checkpoint if it does not fit into the log.
 //!
 //! A large commit goes to the file too. The log stays open for small commits meanwhile, and the start of the log moves to the first
-//! of these records. The keys of the large commit and of these records differ, so each of them is valid without the other.
+//! of these records. The keys of the large commit and of these records differ, so each of them is valid without the other. The log cannot
+//! be emptied before the end of the large commit, so the small commits become [slower](LoggedStore::pause_beside_large) as it fills up.
 //!
 //! | a process dies | the next process finds |
 //! |---|---|
@@ -27,6 +28,7 @@ use std::mem;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sync_worker::SyncWorker;
@@ -44,6 +46,12 @@ use crate::key;
 
 /// How many changes are moved at a time while the disk is full. Fewer changes need less space.
 const SPILLED_CHANGES: [usize; 4] = [256, 32, 4, 1];
+
+/// The used share of the log from which small commits beside a large commit pause. A large commit begins with a log below this share.
+const FIRST_PAUSE_SHARE: f64 = 0.25;
+
+/// The pause of a small commit beside a large commit in a full log.
+const MAX_PAUSE: Duration = Duration::from_millis(25);
 
 /// The average time of a durable record up to which a thread of an async runtime may wait for the record.
 const MAX_PROMPT_TIME: Duration = Duration::from_micros(300);
@@ -87,6 +95,28 @@ struct OpenLog {
     is_sync_lost: bool,
 }
 
+/// Why a commit of the file runs beside small commits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LargeCommitKind {
+    /// A large write, which readers see after the commit.
+    Write,
+    /// Readers see the changes already.
+    MoveOfLog,
+}
+
+/// The log at the begin of a large commit.
+struct LogBesideLarge {
+    /// The start of the log after the commit.
+    start: Option<LogStart>,
+    /// The changes of the records before the start.
+    logged: Changes,
+}
+
+/// Whether a large commit can begin with this log: small commits beside it need the rest.
+fn has_room_beside_large(log: &WriteAheadLog) -> bool {
+    log.used_share() < FIRST_PAUSE_SHARE
+}
+
 /// A commit of the file, from the start until its outcome is known.
 struct UnknownCommit {
     /// The new start of the log, if the commit makes records obsolete.
@@ -94,6 +124,14 @@ struct UnknownCommit {
 }
 
 impl OpenLog {
+    /// The pause before the next record.
+    fn pause(&self) -> Duration {
+        match (&self.beside_large, &self.log) {
+            (Some(_), Some(log)) => pause_of(log.used_share()),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Makes the path of the file durable, after a compaction.
     fn sync_path(&mut self) -> io::Result<()> {
         if let Some(path) = &self.renamed {
@@ -111,6 +149,12 @@ impl OpenLog {
         };
         log.sync().inspect_err(|_| self.is_sync_lost = true)
     }
+}
+
+/// Returns the pause of a small commit beside a large commit, by the used share of the log.
+fn pause_of(used_share: f64) -> Duration {
+    let share = (used_share - FIRST_PAUSE_SHARE) / (1.0 - FIRST_PAUSE_SHARE);
+    MAX_PAUSE.mul_f64(share.clamp(0.0, 1.0).powi(2))
 }
 
 /// A file, its log, and its content with the records of the log.
@@ -154,6 +198,15 @@ impl LoggedStore {
             sync_worker: SyncWorker::default(),
             current: RwLock::new(content),
         })
+    }
+
+    /// Waits while the log fills up beside a large commit. When the log is full, a commit waits for the end of the large commit, which can
+    /// take many seconds. Many short pauses prevent this long one, and the commits of other threads gather meanwhile.
+    fn pause_beside_large(&self) {
+        let pause = self.lock_log().pause();
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
     }
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
@@ -320,21 +373,50 @@ impl LoggedStore {
 
     /// Begins a large commit: from now on, the records of the log belong to the state after the commit. Returns the start of the log
     /// after the commit, and the changes of the records before.
-    fn begin_large(&self) -> Result<(Option<LogStart>, Changes), CommitError> {
+    fn begin_large(&self, kind: LargeCommitKind) -> Result<LogBesideLarge, CommitError> {
         let state = &mut *self.lock_log();
         self.ensure_ready(state)?;
-        let has_room = state
-            .log
-            .as_ref()
-            .is_none_or(WriteAheadLog::is_nearly_empty);
-        if state.is_sync_lost || !has_room {
+        let has_room = state.log.as_ref().is_none_or(has_room_beside_large);
+        if kind == LargeCommitKind::Write && (state.is_sync_lost || !has_room) {
             self.checkpoint(state, &Changes::new())?;
         }
         let start = state.log.as_ref().map(WriteAheadLog::next_start);
         state.beside_large = Some(Changes::new());
-        state.is_large_unpublished = true;
+        state.is_large_unpublished |= kind == LargeCommitKind::Write;
         state.unknown_commit = Some(UnknownCommit { start });
-        Ok((start, self.current().changes().clone()))
+        Ok(LogBesideLarge {
+            start,
+            logged: self.current().changes().clone(),
+        })
+    }
+
+    /// Commits large changes to the file, together with the changes of the log, beside small commits. The caller holds the file.
+    fn commit_beside_small(
+        &self,
+        commit: &LargeCommit<'_>,
+        kind: LargeCommitKind,
+    ) -> Result<(), CommitError> {
+        let LogBesideLarge { start, logged } = self.begin_large(kind)?;
+        let mut changes = commit.changes.clone();
+        insert_start(&mut changes, start);
+        let committed = self.file().commit_large(&LargeCommit {
+            changes: &changes,
+            bulk: Some(&|writer| {
+                LargeCommit::of(&logged).write_to(writer)?;
+                commit.bulk.map_or(Ok(()), |bulk| bulk(writer))
+            }),
+            ..*commit
+        });
+        let state = &mut *self.lock_log();
+        let beside_large = state.beside_large.clone().unwrap_or_default();
+        self.finish_file_commit(state, committed, start, beside_large)
+    }
+
+    /// Whether the log has much content, and no room for the records beside a large commit.
+    fn must_empty_log(&self) -> bool {
+        let state = self.lock_log();
+        let log = state.log.as_ref();
+        !state.is_sync_lost && log.is_some_and(|log| !has_room_beside_large(log))
     }
 
     fn file(&self) -> Arc<RedbStore> {
@@ -362,6 +444,7 @@ impl Store for LoggedStore {
         if self.is_read_only() {
             return Err(CommitError::Undone(Error::read_only()));
         }
+        self.pause_beside_large();
         if self.append(&mut self.lock_log(), changes)? {
             return Ok(());
         }
@@ -380,20 +463,17 @@ impl Store for LoggedStore {
             return Err(CommitError::Undone(Error::read_only()));
         }
         let _file = self.lock_file();
-        let (start, logged) = self.begin_large()?;
-        let mut changes = commit.changes.clone();
-        insert_start(&mut changes, start);
-        let committed = self.file().commit_large(&LargeCommit {
-            changes: &changes,
-            bulk: Some(&|writer| {
-                LargeCommit::of(&logged).write_to(writer)?;
-                commit.bulk.map_or(Ok(()), |bulk| bulk(writer))
-            }),
-            ..*commit
-        });
-        let state = &mut *self.lock_log();
-        let beside_large = state.beside_large.clone().unwrap_or_default();
-        self.finish_file_commit(state, committed, start, beside_large)
+        if self.must_empty_log() {
+            // Small commits wait for a checkpoint of a full log, so most of its content is moved beside them first.
+            let nothing = Changes::new();
+            let moved =
+                self.commit_beside_small(&LargeCommit::of(&nothing), LargeCommitKind::MoveOfLog);
+            // If the move was undone, the commit itself empties the log.
+            if let Err(error @ CommitError::Unknown(_)) = moved {
+                return Err(error);
+            }
+        }
+        self.commit_beside_small(commit, LargeCommitKind::Write)
     }
 
     fn end_large_commit(&self) {
@@ -417,7 +497,8 @@ impl Store for LoggedStore {
         is_fast
             && self.log.try_lock().is_ok_and(|state| {
                 let has_room = |log: &WriteAheadLog| log.has_room_for(change_bytes);
-                !state.is_sync_lost && state.log.as_ref().is_some_and(has_room)
+                let is_ready = !state.is_sync_lost && state.pause().is_zero();
+                is_ready && state.log.as_ref().is_some_and(has_room)
             })
     }
 
@@ -601,5 +682,72 @@ mod tests {
         assert!(!is_prompt(400, 1_000_000));
         store.set_durability(Durability::Relaxed);
         assert!(is_prompt(400, 100));
+    }
+
+    fn change(number: u32, bytes: usize) -> Changes {
+        let mut changes = Changes::new();
+        let value = vec![1_u8; bytes];
+        changes.insert(number.to_be_bytes().as_slice().into(), Some(value.into()));
+        changes
+    }
+
+    /// The log fills up before and beside the large commit.
+    #[test]
+    fn a_large_commit_begins_with_an_empty_log() {
+        let file = RedbStore::open_storage(InMemoryBackend::new(), 256 << 10).unwrap();
+        let store = LoggedStore::open(file).unwrap();
+        let used_share = || store.lock_log().log.as_ref().unwrap().used_share();
+        store.commit(&Changes::new()).unwrap();
+        let mut number = 0;
+        while !store.must_empty_log() {
+            number += 1;
+            store.commit(&change(number, 1_000)).unwrap();
+        }
+        let before = number;
+        assert!((FIRST_PAUSE_SHARE..0.3).contains(&used_share()));
+        assert_eq!(store.lock_log().pause(), Duration::ZERO);
+        let large = change(u32::MAX, 1_000_000);
+        let beside = std::cell::Cell::new(0);
+        let commit = LargeCommit {
+            bulk: Some(&|_| {
+                assert!(used_share() < FIRST_PAUSE_SHARE);
+                let mut last = Duration::ZERO;
+                while used_share() < 0.9 {
+                    beside.set(beside.get() + 1);
+                    let pause = store.lock_log().pause();
+                    assert!((last..MAX_PAUSE).contains(&pause), "{pause:?}");
+                    last = pause;
+                    // As a commit, without its pause.
+                    let appended =
+                        store.append(&mut store.lock_log(), &change(before + beside.get(), 8_000));
+                    assert!(appended.unwrap());
+                }
+                assert!(last > MAX_PAUSE / 2, "{last:?}");
+                Ok(())
+            }),
+            ..LargeCommit::of(&large)
+        };
+        store.commit_large(&commit).unwrap();
+        store.end_large_commit();
+        assert_eq!(store.lock_log().pause(), Duration::ZERO);
+        let snapshot = store.snapshot().unwrap();
+        for number in (1..=before + beside.get()).chain([u32::MAX]) {
+            assert!(
+                snapshot.get(&number.to_be_bytes()).unwrap().is_some(),
+                "{number}"
+            );
+        }
+        store
+            .commit_large(&LargeCommit::of(&change(0, 1_000_000)))
+            .unwrap();
+        assert!(used_share() < FIRST_PAUSE_SHARE);
+    }
+
+    #[test]
+    fn the_pause_grows_with_the_log() {
+        let pauses = [0.0, 0.25, 0.5, 0.75, 1.0, 1.1].map(pause_of);
+        assert_eq!(pauses[..2], [Duration::ZERO; 2]);
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses[4..], [MAX_PAUSE; 2]);
     }
 }

@@ -209,9 +209,10 @@ impl WriteAheadLog {
         self.end
     }
 
-    /// Whether the log has much room for the records beside a large commit.
-    pub(in crate::store) fn is_nearly_empty(&self) -> bool {
-        self.end <= self.file.log_bytes() / 4
+    /// The used share of the log, from 0 to 1.
+    pub(in crate::store) fn used_share(&self) -> f64 {
+        let per_mille = self.end * 1_000 / self.file.log_bytes().max(1);
+        f64::from(u16::try_from(per_mille).unwrap_or(u16::MAX)) / 1_000.0
     }
 
     /// The start of the log after a commit of the file that contains all records up to now.
