@@ -63,6 +63,8 @@ pub(crate) struct ContainerAttrs {
     pub(crate) indexes: Vec<IndexAttr>,
     /// The managed fields: fields that the framework fills.
     pub(crate) managed_fields: Vec<ManagedField>,
+    /// `soft_delete(cascade)`: a soft delete reaches the documents that refer to the document.
+    pub(crate) soft_delete_cascade: Option<Ident>,
     /// The template of an `_id` that is composed of fields.
     pub(crate) id: Option<IdTemplate>,
     /// `id = auto`: the framework generates the `_id`.
@@ -106,6 +108,7 @@ impl ContainerAttrs {
             collection: None,
             indexes: Vec::new(),
             managed_fields: Vec::new(),
+            soft_delete_cascade: None,
             id: None,
             auto_id: None,
             shard_key: Vec::new(),
@@ -230,7 +233,11 @@ impl ContainerAttrs {
                 self.schema_version = Some(version);
             }
             "upgrade" => self.upgrade = Some(parse_value(path, input, UPGRADE_USAGE)?),
-            "soft_delete" => self.managed_fields.push(managed::parse_soft_delete(meta)?),
+            "soft_delete" => {
+                let (field, cascade) = managed::parse_soft_delete(meta)?;
+                self.managed_fields.push(field);
+                self.soft_delete_cascade = cascade;
+            }
             "scope" => self.managed_fields.push(managed::parse_scope(meta)?),
             "models" => {
                 let models = in_parentheses(meta, MODELS_USAGE, |content| {

@@ -32,6 +32,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `timestamps`, `timestamps(created = field, updated = field)` | the framework stores the times of the insert and of the last write; the default fields are `created_at` and `updated_at` |
 /// | `variant_of = Shape` | the documents are one variant of an enum; replaces `collection` |
 /// | `soft_delete`, `soft_delete = field` | a delete sets a date in this `Option<DateTime>`, by default `deleted_at`; queries skip the document unless they ask for deleted documents: [`SoftDelete`](../odm/trait.SoftDelete.html) |
+/// | `soft_delete(cascade)`, `soft_delete(cascade, field = field)` | a soft delete and a restore also reach the documents that refer to the document by `on_delete = cascade`, if their model has a soft delete |
 /// | `scope = tenant` | the field with the scope of a document; only sessions of that scope reach the document: [`Session::scope`](../odm/struct.Session.html#method.scope) |
 /// | `id = auto` | each insert generates the `_id`, an `ObjectId` or a `Uuid`: the trait `AutoId` has an example |
 /// | `id = "{user}/payments/{#number:06}"` | the `_id` is composed of fields: see below |
@@ -145,7 +146,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// its struct. Delete rules are not supported yet in maps, arrays of arrays, variants, and structs that contain themselves.
 ///
 /// Delete rules apply to all referrers, including documents of other scopes and soft-deleted documents. A soft delete does not
-/// trigger delete rules, because `restore` can undo the soft delete. A cascade deletes documents permanently.
+/// trigger delete rules, except with `soft_delete(cascade)`. The cascade of a permanent delete deletes documents permanently.
 ///
 /// The framework finds referrers by an index of the reference. The derive declares this index unless a declared index starts with
 /// the same fields.

@@ -50,8 +50,8 @@ pub use crate::{
         ensure_maintainable, ensure_number, ensure_ranked, ensure_sees_parent, ensure_sorts_by,
         ensure_spills_references, ensure_summable, ensure_text, excerpt_source, has_inverse_in,
         has_reference_in, is_first_in_collection, leaves_name_to_tag, links_match,
-        manages_same_fields, rollup_comparison, rollup_condition, spills_plain_elements,
-        spills_references, stored_or_rust_name, stores_field_alike,
+        manages_same_fields, rollup_comparison, rollup_condition, soft_delete_reaches_documents,
+        spills_plain_elements, spills_references, stored_or_rust_name, stores_field_alike,
     },
     session::{
         scope::{AllScopes, InScope, Scope, Unscoped, WrittenIn},

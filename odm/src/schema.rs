@@ -27,7 +27,7 @@ pub use copy::{
 pub use embedded_links::{EmbeddedLinks, LinkCollector, all_links};
 pub use link::{
     InverseFrom, InverseLink, LinkField, LinkStep, OnDelete, ReferenceLink, ReferenceTo, RefersTo,
-    has_inverse_in, has_reference_in, links_match,
+    has_inverse_in, has_reference_in, links_match, soft_delete_reaches_documents,
 };
 pub(crate) use missing_indexes::MissingUniqueIndexes;
 pub use model::{

@@ -50,8 +50,8 @@ pub(crate) use recovery::recover_abandoned;
 pub use references::DeletePreview;
 pub(crate) use references::{
     DeleteRule, ReferenceRepair, SpilledState, ensure_same_variant, ids_at, ids_of_side,
-    preview_delete, remove_duplicates, repair_reference, rules_targeting, spilled_state,
-    upgrade_document,
+    preview_delete, preview_soft_delete, remove_duplicates, repair_reference, rules_targeting,
+    spilled_state, upgrade_document,
 };
 pub(crate) use rollups::{WrongCount, find_wrong_rollups, recompute_parent};
 pub(crate) use sequence::{SequenceNumbers, assign_missing_number, missing_numbers};

@@ -104,9 +104,49 @@ pub(crate) fn parse_version(meta: &ParseNestedMeta<'_>) -> syn::Result<ManagedFi
     parse_field(meta, ManagedKind::Version, "version", VERSION_USAGE)
 }
 
-/// Parses `soft_delete`, or `soft_delete = field`.
-pub(crate) fn parse_soft_delete(meta: &ParseNestedMeta<'_>) -> syn::Result<ManagedField> {
-    parse_field(meta, ManagedKind::Deleted, "deleted_at", SOFT_DELETE_USAGE)
+/// Parses `soft_delete`, `soft_delete = field`, or `soft_delete(cascade, field = field)` with one or both. Returns the field, and
+/// `cascade` if it is set.
+pub(crate) fn parse_soft_delete(
+    meta: &ParseNestedMeta<'_>,
+) -> syn::Result<(ManagedField, Option<Ident>)> {
+    if !meta.input.peek(Paren) {
+        let field = parse_field(meta, ManagedKind::Deleted, "deleted_at", SOFT_DELETE_USAGE);
+        return Ok((field?, None));
+    }
+    let settings = in_parentheses(meta, SOFT_DELETE_USAGE, |content| {
+        content.parse_terminated(soft_delete_setting, Token![,])
+    })?;
+    let (mut field, mut cascade) = (None, None);
+    let mut seen = SeenSettings::default();
+    for (name, value) in settings {
+        seen.ensure_new(&name)?;
+        match value {
+            Some(value) => field = Some(value),
+            None => cascade = Some(name),
+        }
+    }
+    let field = field.unwrap_or_else(|| Ident::new("deleted_at", meta.path.span()));
+    let kind = ManagedKind::Deleted;
+    Ok((ManagedField { kind, field }, cascade))
+}
+
+/// Parses `cascade`, or `field = removed_at`.
+fn soft_delete_setting(input: ParseStream<'_>) -> syn::Result<(Ident, Option<Ident>)> {
+    let name = input.call(Ident::parse_any)?;
+    match name.to_string().as_str() {
+        "cascade" => Ok((name, None)),
+        "field" => {
+            let field = parse_value_with(&name, input, SOFT_DELETE_USAGE, Ident::parse_any)?;
+            Ok((name, Some(field)))
+        }
+        other => {
+            let message = format!(
+                "{}: `soft_delete(…)` accepts `cascade` and `field`",
+                unknown_setting("setting", other, &["cascade", "field"])
+            );
+            Err(syn::Error::new_spanned(name, message))
+        }
+    }
 }
 
 /// Parses `scope = field`.
@@ -120,7 +160,8 @@ pub(crate) fn parse_scope(meta: &ParseNestedMeta<'_>) -> syn::Result<ManagedFiel
 
 const VERSION_USAGE: &str =
     "`version` needs the name of a field: write `version = revision`, or `version` alone";
-const SOFT_DELETE_USAGE: &str = "`soft_delete` needs the name of a field: write `soft_delete = removed_at`, or `soft_delete` alone";
+const SOFT_DELETE_USAGE: &str = "`soft_delete` stands alone, or with the name of a field, `soft_delete = removed_at`, or with settings, \
+     `soft_delete(cascade, field = removed_at)`";
 const SCOPE_USAGE: &str = "`scope` needs the name of a field: `scope = tenant`";
 const TIMESTAMPS_USAGE: &str = "`timestamps` needs the names of fields: write `timestamps(created = made_at, updated = changed_at)`, \
      or `timestamps` alone";

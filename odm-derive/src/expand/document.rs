@@ -181,6 +181,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed #generated),
         has_hooks: hooks_setting.is_some(),
+        soft_delete_cascades: container.soft_delete_cascade.is_some(),
         computed_fields: ctxt
             .is_clean()
             .then(|| model.computed_expression(&private))
@@ -909,6 +910,7 @@ struct ImplParts<'m, 'a> {
     /// Further items of the implementation.
     items: TokenStream,
     has_hooks: bool,
+    soft_delete_cascades: bool,
     /// The computed fields, as an expression.
     computed_fields: Option<TokenStream>,
 }
@@ -927,6 +929,7 @@ fn document_impl(
         semantic,
         items,
         has_hooks,
+        soft_delete_cascades,
         computed_fields,
     } = impl_parts;
     let input = model.input;
@@ -961,6 +964,7 @@ fn document_impl(
         let stored = model.stored_name_of(kind)?;
         Some(quote!(#model_field: #private::Some(#stored),))
     });
+    let soft_delete_cascades = soft_delete_cascades.then(|| quote!(soft_delete_cascades: true,));
     let scope = model.scope_field().map(|scope| {
         let (ty, stored) = (scope.ty, &scope.stored);
         quote! {
@@ -1091,6 +1095,7 @@ fn document_impl(
                 #rounds
                 #filled
                 #(#kept)*
+                #soft_delete_cascades
                 #scope
                 #upgrade
                 #links

@@ -52,6 +52,11 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
              outside of an array, or bypasses hooks",
             type_text(model),
         );
+        let soft_delete = format!(
+            "`soft_delete(cascade)` of `{}` reaches no document: no model with `soft_delete` refers to it by \
+             `#[reference(exists, on_delete = cascade)]`; declare such a reference, or remove `cascade`",
+            type_text(model),
+        );
         let chunks = format!(
             "the collection of the spilled elements of an array of `{}` belongs to another model or array: choose another name",
             type_text(model),
@@ -73,6 +78,10 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
             const _: () = ::core::assert!(
                 #private::links_match(<#name as #private::Schema>::MODELS, #position),
                 #links
+            );
+            const _: () = ::core::assert!(
+                #private::soft_delete_reaches_documents(<#name as #private::Schema>::MODELS, #position),
+                #soft_delete
             );
             const _: () = #copies;
             const _: () = ::core::assert!(

@@ -28,7 +28,10 @@ use crate::{
         access::Access,
         soft_delete::{SoftDelete, Visibility},
     },
-    write::{DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete},
+    write::{
+        DeleteMode, WriteRequest, apply_delete_mode, delete_operation, preview_delete,
+        preview_soft_delete,
+    },
 };
 
 /// Deletes documents; made by [`Session::delete`](crate::Session::delete),
@@ -179,7 +182,12 @@ impl<T: Document, K: TargetKind> Delete<T, K> {
         let access = self.access.clone();
         self.target.resolve_related(&access).await?;
         let filter = self.to_operation()?.filter;
-        if T::MODEL.soft_delete.is_some() && self.means == DeleteMode::ModelDefault {
+        let is_soft_delete =
+            T::MODEL.soft_delete.is_some() && self.means == DeleteMode::ModelDefault;
+        if is_soft_delete && T::MODEL.soft_delete_cascades {
+            return preview_soft_delete(self.access.to(&T::MODEL), filter).await;
+        }
+        if is_soft_delete {
             let count = operation::CountOperation {
                 collection: T::COLLECTION.into(),
                 filter,

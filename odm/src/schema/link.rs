@@ -218,6 +218,35 @@ pub const fn links_match(models: &[&Model], position: usize) -> bool {
     true
 }
 
+/// Whether a soft delete that cascades can reach a document: a model with a soft delete refers to the documents with the rule
+/// `cascade`. Also true if the soft delete does not cascade. Derived code calls this function at compile time.
+#[doc(hidden)]
+#[must_use]
+pub const fn soft_delete_reaches_documents(models: &[&Model], position: usize) -> bool {
+    let target = models[position];
+    let mut i = 0;
+    while target.soft_delete_cascades && i < models.len() {
+        let referrer = models[i];
+        let mut j = 0;
+        while j < referrer.links.len() {
+            let link = &referrer.links[j];
+            if link.on_delete.is_cascading()
+                && str_eq(link.link_field.collection, target.collection)
+                && referrer.soft_delete.is_some()
+            {
+                return true;
+            }
+            j += 1;
+        }
+        // The targets of references in embedded structs are not known at compile time.
+        if referrer.embedded_links.writes_on_delete && referrer.soft_delete.is_some() {
+            return true;
+        }
+        i += 1;
+    }
+    !target.soft_delete_cascades
+}
+
 /// Finds the model of a collection. A missing model is reported by another check.
 const fn model_of_collection<'m>(models: &[&'m Model], collection: &str) -> Option<&'m Model> {
     let mut i = 0;

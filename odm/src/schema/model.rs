@@ -33,6 +33,8 @@ pub struct Model {
     pub updated: Option<&'static str>,
     /// The stored name of the soft-delete field: the time of the deletion.
     pub soft_delete: Option<&'static str>,
+    /// Whether a soft delete reaches the documents that refer to the document with the rule `cascade`.
+    pub soft_delete_cascades: bool,
     /// The scope of the documents.
     pub scope: Option<ScopeField>,
     /// The stored name and value of the tag that separates the documents from other documents in the collection.
@@ -140,6 +142,7 @@ impl Model {
         version: None,
         updated: None,
         soft_delete: None,
+        soft_delete_cascades: false,
         scope: None,
         tag: None,
         id: None,

@@ -551,6 +551,15 @@ impl Access {
         self.reads_current_copies
     }
 
+    /// Returns the access to documents that a written document refers to. The access of a restore sees only soft-deleted documents, but
+    /// the references of the restored document need live targets.
+    pub(crate) fn for_targets(&self) -> Self {
+        match self.visibility {
+            Visibility::Deleted => self.clone().with_visibility(Visibility::Present),
+            Visibility::Present | Visibility::All => self.clone(),
+        }
+    }
+
     /// Returns the visibility of soft-deleted documents.
     pub(crate) fn visibility(&self) -> Visibility {
         self.visibility

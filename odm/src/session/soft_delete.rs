@@ -55,6 +55,12 @@ use crate::{
 /// # fn main() {}
 /// ```
 ///
+/// # Children
+///
+/// With `soft_delete(cascade)`, a soft delete also soft-deletes the documents that refer to the document by
+/// `#[reference(on_delete = cascade)]`, if their model has a soft delete, and so on. All of them get the same date. A restore
+/// restores the documents with that date: a child that was deleted before stays deleted. Both need a backend with transactions.
+///
 /// # Ids and unique indexes
 ///
 /// A soft-deleted document keeps the `_id` and the unique values. An insert with the same values is a
@@ -89,6 +95,8 @@ impl<S: Schema, C: SessionScope> Session<S, C> {
     /// # Errors
     ///
     /// - [`NotFound`](crate::ErrorKind::NotFound) if no deleted document has the id.
+    /// - [`Dangling`](crate::ErrorKind::Dangling) if the document refers by `on_delete = cascade` to a soft-deleted document of a
+    ///   model with `soft_delete(cascade)`: restore that document first.
     /// - [`DuplicateKey`](crate::ErrorKind::DuplicateKey) if a partial unique index covers the restored document, and another
     ///   document has the value.
     pub fn restore<T: SoftDelete>(&self, id: impl IntoRouted<T, C>) -> Update<T>

@@ -183,7 +183,7 @@ impl BulkWriteEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchKind {
     Plain,
-    /// Soft deletes, which are updates: the result counts the matched documents as deleted.
+    /// Soft deletes, which are updates. The result counts their matched documents as deleted.
     SoftDeletes,
     /// A batch with a single write, which runs in a transaction of its own.
     Alone,
@@ -209,6 +209,9 @@ pub(crate) async fn run_bulk(
     }
     let metrics = access.clone();
     let kind = narrowed_writes.first().map(NarrowedBulkWrite::batch_kind);
+    let is_soft_delete = narrowed_writes
+        .iter()
+        .all(|write| write.entry.is_soft_delete);
     let models = narrowed_writes.iter().map(|write| write.entry.model);
     let models: Vec<_> = models.collect();
     let run = async move {
@@ -234,7 +237,7 @@ pub(crate) async fn run_bulk(
     metrics
         .operation_metrics()
         .add_documents(outcome.inserted + outcome.matched + outcome.deleted);
-    if kind == Some(BatchKind::SoftDeletes) {
+    if is_soft_delete {
         outcome.deleted += std::mem::take(&mut outcome.matched);
         outcome.modified = 0;
     }

@@ -247,6 +247,8 @@ pub(super) struct WriteContext {
     pub(super) conditional_record: Option<ConditionalRecord>,
     /// Whether an intent record covers the references of the write.
     pub(super) has_intent: bool,
+    /// Whether the write is part of a soft delete or a restore that already covers all documents that it reaches.
+    pub(super) is_cascaded: bool,
     pub(super) strategy: Strategy,
     /// The stages after the current stage.
     pub(super) next: Next,
@@ -265,6 +267,7 @@ impl WriteContext {
             revalidation: None,
             conditional_record: None,
             has_intent: false,
+            is_cascaded: false,
             strategy,
             next: Next::all(),
         }
@@ -281,6 +284,14 @@ impl WriteContext {
         Self {
             next: Next::after_references(),
             ..Self::of_follow_up(access)
+        }
+    }
+
+    /// Returns the context of a write of cascaded documents by a soft delete or a restore.
+    pub(super) fn within_cascade(self) -> Self {
+        Self {
+            is_cascaded: true,
+            ..self
         }
     }
 

@@ -25,6 +25,7 @@ pub(super) mod linked_document;
 mod overflow_inverse;
 mod overflow_references;
 mod repair;
+mod soft_cascade;
 mod upgrade;
 mod validate;
 
@@ -37,7 +38,7 @@ use std::{
 use bson::{Bson, RawBson, RawDocument, RawDocumentBuf, oid::ObjectId, rawdoc};
 
 pub use delete_preview::DeletePreview;
-pub(crate) use delete_preview::preview_delete;
+pub(crate) use delete_preview::{preview_delete, preview_soft_delete};
 use delete_rule::detach_referrers;
 pub(crate) use delete_rule::{DeleteRule, rules_targeting};
 use delete_set::DeleteSet;
@@ -50,9 +51,13 @@ use overflow_inverse::InverseChange;
 pub(crate) use overflow_inverse::{SpilledState, ids_of_side, spilled_state};
 use overflow_references::add_conditions;
 pub(crate) use repair::{ReferenceRepair, remove_duplicates, repair_reference};
+use soft_cascade::{SoftCascade, SoftDeleteChange};
 pub(crate) use upgrade::upgrade_document;
 pub(crate) use validate::ensure_same_variant;
-use validate::{delete_undecided, ensure_decided, missing_target};
+use validate::{
+    delete_undecided, ensure_decided, missing_target, soft_cascade_needs_transaction,
+    soft_cascade_too_large,
+};
 
 use super::{
     Footprint, WriteOperation, WriteOutcome,
@@ -169,10 +174,16 @@ impl Maintainer for References {
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
 async fn run_write(cx: WriteContext, write: WriteOperation) -> Result<WriteOutcome> {
+    let soft_delete = SoftDeleteChange::of_write(cx.model, &write.footprint());
     match cx.strategy {
         Strategy::Transactional => {}
         Strategy::Standalone | Strategy::TwoPhase => {
-            return intent::run_standalone(&cx, write).await;
+            return match soft_delete {
+                Some(_) if cx.model.soft_delete_cascades => {
+                    Err(soft_cascade_needs_transaction(cx.model))
+                }
+                _ => intent::run_standalone(&cx, write).await,
+            };
         }
     }
     let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
@@ -180,6 +191,7 @@ async fn run_write(cx: WriteContext, write: WriteOperation) -> Result<WriteOutco
     let outcome = retry_after_recovery(&cx.access, run).await;
     match outcome {
         Ok(Some(outcome)) => Ok(outcome),
+        Ok(None) if soft_delete.is_some() => Err(soft_cascade_too_large(cx.model)),
         Ok(None) => delete_in_batches(&cx, &write).await,
         // All documents of an insert commit together, so a failure inserts zero documents.
         Err(error) if is_insert => Err(error.with_inserted(0)),
@@ -195,8 +207,10 @@ async fn run_in_transaction(
 ) -> Result<Option<WriteOutcome>> {
     let (access, model) = (&cx.access, cx.model);
     // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
-    let is_limited =
-        access.transaction_scope().is_none() && matches!(write.footprint(), Footprint::Removes);
+    let soft_delete = SoftDeleteChange::of_write(model, &write.footprint());
+    let soft_delete = soft_delete.filter(|_| !cx.is_cascaded);
+    let is_delete = matches!(write.footprint(), Footprint::Removes) || soft_delete.is_some();
+    let is_limited = access.transaction_scope().is_none() && is_delete;
     let is_too_large = AtomicBool::new(false);
     let run_transaction = |access: Access| {
         let transaction = TransactionalWrite {
@@ -204,6 +218,7 @@ async fn run_in_transaction(
             cx: cx.with_access(&access),
             max_documents: is_limited.then_some(MAX_TRANSACTION_DELETES),
             exceeds_limit: &is_too_large,
+            soft_delete: soft_delete.clone(),
         };
         transaction.run_attempt(model, write.clone())
     };
@@ -283,6 +298,8 @@ struct TransactionalWrite<'r> {
     /// The maximum number of documents in the delete set. `None` means no limit.
     max_documents: Option<usize>,
     exceeds_limit: &'r AtomicBool,
+    /// The soft delete or the restore that the write makes, if it can reach other documents.
+    soft_delete: Option<SoftDeleteChange>,
 }
 
 impl TransactionalWrite<'_> {
@@ -291,13 +308,18 @@ impl TransactionalWrite<'_> {
         model: &'static Model,
         mut write: WriteOperation,
     ) -> Result<WriteOutcome> {
-        let outcome = self
-            .try_find_and_modify(self.cx.access.to(model), &write)
-            .await;
-        if let Some(outcome) = outcome.map_err(|error| self.cx.access.fail_transaction(error))? {
-            return Ok(outcome);
+        if self.soft_delete.is_none() {
+            let outcome = self
+                .try_find_and_modify(self.cx.access.to(model), &write)
+                .await;
+            let outcome = outcome.map_err(|error| self.cx.access.fail_transaction(error))?;
+            if let Some(outcome) = outcome {
+                return Ok(outcome);
+            }
         }
         let before = self.pin_matches(model, &mut write).await?;
+        let cascade = self.collect_soft_cascade(model, &write, &before).await;
+        let cascade = cascade.map_err(|error| self.cx.access.fail_transaction(error))?;
         let delete_set = match write.footprint() {
             Footprint::Removes => Some(self.collect_delete_set(model, &before).await?),
             Footprint::Inserts(_) | Footprint::Changes(_) => None,
@@ -308,6 +330,10 @@ impl TransactionalWrite<'_> {
                 .await?;
             if let Some(delete_set) = delete_set {
                 self.delete_cascaded(model, &before, &delete_set).await?;
+            }
+            if let Some(cascade) = cascade {
+                let full_access = self.full_access.to(model);
+                cascade.write_cascaded(full_access, &before).await?;
             }
             Ok(outcome)
         };
@@ -403,12 +429,40 @@ impl TransactionalWrite<'_> {
             .collect_cascade(self.full_access.to(model), roots, self.max_documents)
             .await?
         {
-            self.exceeds_limit.store(true, Ordering::Relaxed);
-            let message = "the delete set is too large for one transaction";
-            return Err(Error::new(ErrorKind::Unsupported, message));
+            return Err(self.limit_error());
         }
         delete_set.ensure_unrestricted(&self.full_access).await?;
         Ok(delete_set)
+    }
+
+    /// Collects the documents that a soft delete or a restore of the given documents reaches.
+    async fn collect_soft_cascade(
+        &self,
+        model: &'static Model,
+        write: &WriteOperation,
+        before: &[LinkedDocument],
+    ) -> Result<Option<SoftCascade>> {
+        let Some(change) = self.soft_delete.clone() else {
+            return Ok(None);
+        };
+        // A restore can set references too.
+        let after = match write.footprint() {
+            Footprint::Changes(change) => footprint::predict_references(change, model, before),
+            Footprint::Inserts(_) | Footprint::Removes => None,
+        };
+        let roots = after.as_deref().unwrap_or(before);
+        let full_access = self.full_access.to(model);
+        match SoftCascade::collect(full_access, change, roots, self.max_documents).await? {
+            Some(cascade) => Ok(Some(cascade)),
+            None => Err(self.limit_error()),
+        }
+    }
+
+    /// Reports that the delete set is too large, and returns the error that ends the transaction.
+    fn limit_error(&self) -> Error {
+        self.exceeds_limit.store(true, Ordering::Relaxed);
+        let message = "the delete set is too large for one transaction";
+        Error::new(ErrorKind::Unsupported, message)
     }
 
     /// Deletes the cascaded documents of a delete set, then detaches all deleted documents from the remaining referrers.

@@ -332,6 +332,26 @@ macro_rules! for_every_test {
                 round_trips: [
                     round_trips_match_the_book,
                 ]
+                soft_cascade: [
+                    a_circle_of_references_ends,
+                    a_crash_deletes_all_or_none,
+                    a_delete_of_the_first_document_cascades,
+                    a_document_of_two_targets_waits_for_both,
+                    a_large_cascade_needs_a_transaction,
+                    a_restore_below_a_deleted_document_is_refused,
+                    a_restore_can_move_the_document,
+                    a_restore_conflicts_with_a_delete_of_a_second_target,
+                    a_restore_conflicts_with_a_delete_of_the_target,
+                    a_transaction_undoes_a_cascade,
+                    concurrent_restores_of_two_targets_restore_the_document,
+                    concurrent_writes_leave_no_live_referrers,
+                    documents_deleted_before_stay_deleted,
+                    deletes_in_a_bulk_cascade,
+                    deletes_of_many_documents_cascade,
+                    permanent_deletes_remove_the_referrers,
+                    referrers_are_deleted_and_restored_together,
+                    the_plan_and_the_preview_name_the_referrers,
+                ]
                 tenant_documents: [
                     a_crash_leaves_a_whole_tenant_or_none,
                     a_tenant_exists,

@@ -153,6 +153,7 @@ impl SourceCache {
                 ids.insert(id);
             }
         }
+        let access = access.for_targets();
         for (collection, (model, ids)) in missing {
             let mut sources =
                 read_sources(access.to(model), groups, &ids, self.reads_current_copies).await?;

@@ -5,7 +5,7 @@ use std::{
     fmt,
 };
 
-use bson::RawDocumentBuf;
+use bson::{RawBson, RawDocumentBuf};
 use serde::Serialize;
 
 use super::{OrderedId, delete_rule::rules_targeting, delete_set::DeleteSet, read_matching};
@@ -49,6 +49,25 @@ impl fmt::Display for DeletePreview {
         }
         Ok(())
     }
+}
+
+/// Returns a preview of the soft delete of all documents that match a filter.
+pub(crate) async fn preview_soft_delete(
+    access: ModelAccess<'_>,
+    filter: RawDocumentBuf,
+) -> Result<DeletePreview> {
+    let full_access = access.with_full_visibility();
+    let mut documents = DeleteSet::new(true);
+    let roots = read_matching(access, "read the documents to delete", &filter).await?;
+    documents
+        .collect_soft_cascade(full_access.to(access.model), roots, &RawBson::Null, None)
+        .await?;
+    let parts = documents.by_model();
+    let deleted = parts.map(|part| (part.model.collection, part.documents.len() as u64));
+    Ok(DeletePreview {
+        deleted: deleted.filter(|(_, documents)| *documents > 0).collect(),
+        ..DeletePreview::default()
+    })
 }
 
 /// Returns a preview of the delete of all documents that match a filter.

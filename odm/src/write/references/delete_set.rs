@@ -9,11 +9,13 @@ use super::{
     delete_rule::{DeleteRule, rules_targeting},
     exclude_final_tombstones,
     linked_document::{LinkedDocument, read_linked},
+    soft_cascade::cascading_rules,
     validate::{delete_restricted, ensure_decided},
 };
 use crate::{
     Error, Result,
     backend::operation::{CountOperation, Stage},
+    language::query::equal_to,
     metadata::references::TombstoneState,
     model::ids::{OrderedId, none_of},
     schema::Model,
@@ -72,8 +74,18 @@ impl DeleteSet {
     }
 
     pub(super) fn contains(&self, model: &Model, id: &OrderedId) -> bool {
-        let part = self.by_collection.get(model.collection);
+        self.contains_in(model.collection, id)
+    }
+
+    pub(super) fn contains_in(&self, collection: &str, id: &OrderedId) -> bool {
+        let part = self.by_collection.get(collection);
         part.is_some_and(|part| part.ids.contains(id))
+    }
+
+    /// Returns the number of documents.
+    fn len(&self) -> usize {
+        let parts = self.by_collection.values();
+        parts.map(|part| part.documents.len()).sum()
     }
 
     fn ids_of_model(&self, model: &Model) -> impl Iterator<Item = &RawBson> {
@@ -91,8 +103,32 @@ impl DeleteSet {
         roots: Vec<LinkedDocument>,
         max_documents: Option<usize>,
     ) -> Result<bool> {
+        self.collect_referrers(access, roots, None, max_documents)
+            .await
+    }
+
+    /// Adds documents together with the documents that a soft delete or a restore reaches: with this deletion date, or null.
+    /// Otherwise as [`collect_cascade`](Self::collect_cascade).
+    pub(super) async fn collect_soft_cascade(
+        &mut self,
+        access: ModelAccess<'_>,
+        roots: Vec<LinkedDocument>,
+        date: &RawBson,
+        max_documents: Option<usize>,
+    ) -> Result<bool> {
+        self.collect_referrers(access, roots, Some(date), max_documents)
+            .await
+    }
+
+    async fn collect_referrers(
+        &mut self,
+        access: ModelAccess<'_>,
+        roots: Vec<LinkedDocument>,
+        deleted_at: Option<&RawBson>,
+        max_documents: Option<usize>,
+    ) -> Result<bool> {
         let model = access.model;
-        let mut capacity = max_documents;
+        let mut capacity = max_documents.map(|max| max.saturating_sub(self.len()));
         let mut queue = vec![(model, self.without_deleted(model, roots)?)];
         // A work list instead of recursion: a deep cascade must not overflow the stack.
         while let Some((model, documents)) = queue.pop() {
@@ -106,10 +142,19 @@ impl DeleteSet {
             if added.is_empty() {
                 continue;
             }
-            for rule in rules_targeting(access.to(model)).filter(DeleteRule::is_cascading) {
+            let rules: Vec<_> = match deleted_at {
+                None => rules_targeting(access.to(model))
+                    .filter(DeleteRule::is_cascading)
+                    .collect(),
+                Some(_) => cascading_rules(access.to(model)).collect(),
+            };
+            for rule in rules {
                 let Some(mut filter) = rule.referrer_filter(&access, &added, None).await? else {
                     continue;
                 };
+                if let (Some(date), Some(field)) = (deleted_at, rule.model.soft_delete) {
+                    add_condition(&mut filter, field, equal_to(date.clone()))?;
+                }
                 narrow_filter(access.to(rule.model), &mut filter).await?;
                 let find = find_matching(rule.model.collection, &filter)
                     .with_origin(Stage::REFERENCES.step("read the referrers"))

@@ -5,6 +5,7 @@ use bson::{RawBson, RawBsonRef, RawDocument};
 use super::{
     delete_rule::rules_targeting,
     linked_document::{LinkedDocument, ids_in, ids_in_fields},
+    soft_cascade::{SoftDeleteChange, cascading_links, cascading_rules},
 };
 use crate::{
     backend::operation::DocumentChange,
@@ -46,7 +47,13 @@ pub(super) fn may_change_references(cx: &WriteContext, footprint: &Footprint<'_>
                     overlaps_reference(link, path) && model.overflow_of(&link.link_field).is_none()
                 })
             };
+            let reaches_others = || match SoftDeleteChange::of_write(model, footprint) {
+                None => false,
+                // Without transactions, the model of a deleted document cannot cascade.
+                Some(_) => !cx.is_cascaded && (!is_standalone || model.soft_delete_cascades),
+            };
             path_changes(update).any(|change| change.written_paths().any(overlaps_link))
+                || reaches_others()
         }
         Footprint::Changes(_) => !model.links().is_empty(),
     }
@@ -83,6 +90,19 @@ pub(super) fn reference_reasons(access: ModelAccess<'_>, footprint: &Footprint<'
         }
     });
     let mut reasons: Vec<_> = declared.collect();
+    let soft_delete = SoftDeleteChange::of_write(model, footprint);
+    if soft_delete.is_some() {
+        reasons.extend(cascading_rules(access).map(|rule| {
+            let (referrers, field) = (rule.model.collection, rule.link.link_field.stored);
+            format!("`{field}` of {referrers} has the delete rule `cascade`, which soft deletes and restores follow")
+        }));
+        if soft_delete == Some(SoftDeleteChange::Restore) {
+            reasons.extend(cascading_links(model).map(|link| {
+                let (field, targets) = (link.link_field.stored, link.link_field.collection);
+                format!("the targets of `{field}` in {targets} must not be soft-deleted")
+            }));
+        }
+    }
     if is_delete {
         let rules = rules_targeting(access);
         let rules = rules.filter(|rule| rule.affects_referrers() || rule.is_restricting());

@@ -31,12 +31,18 @@ pub(super) struct LinkedDocument {
     pub(super) inverse_version: Option<RawBson>,
     /// The value of the scope field. `None` if the model has no scope.
     pub(super) scope: Option<RawBson>,
+    /// The date of the soft delete. Null for a live document.
+    pub(super) deleted_at: RawBson,
 }
 
 impl LinkedDocument {
     pub(super) fn from_stored(model: &Model, raw: &RawDocument) -> Result<Self> {
         let id = decode::owned_id(raw);
         let id = id.ok_or_else(|| Error::new(ErrorKind::Decode, "a document has no `_id`"))?;
+        let value_of = |field| {
+            let value = raw.get(field).ok().flatten();
+            value.map_or(RawBson::Null, RawBson::from)
+        };
         let ids_of = |side: &LinkField| ids_at(raw, side.stored);
         let (links, inverses) = (model.links().iter(), model.inverses.iter());
         Ok(Self {
@@ -47,10 +53,8 @@ impl LinkedDocument {
                 .collect(),
             tombstone: TombstoneState::from_stored(raw),
             inverse_version: Metadata::of(raw).inverse_version().map(RawBson::from),
-            scope: model.scope.map(|scope| {
-                let value = raw.get(scope.stored).ok().flatten();
-                value.map_or(RawBson::Null, RawBson::from)
-            }),
+            scope: model.scope.map(|scope| value_of(scope.stored)),
+            deleted_at: model.soft_delete.map_or(RawBson::Null, value_of),
         })
     }
 
@@ -165,7 +169,7 @@ pub(super) async fn read_matching(
     read_linked(access, find.with_origin(Stage::REFERENCES.step(step))).await
 }
 
-/// Returns a projection of all references, inverses and metadata of a model. `path_of` selects the path of a side.
+/// Returns a projection of all references, inverses and metadata of a model, and of the fields that deletes depend on. `path_of` selects the path of a side.
 pub(super) fn link_projection(
     model: &Model,
     path_of: fn(&LinkField) -> &'static str,
@@ -174,7 +178,8 @@ pub(super) fn link_projection(
     let inverses = model.inverses.iter();
     let inverses = inverses.map(|inverse| path_of(&inverse.link_field));
     let scope = model.scope.iter().map(|scope| scope.stored);
-    let fields: BTreeSet<_> = links.chain(inverses).chain(scope).collect();
+    let fields = links.chain(inverses).chain(scope);
+    let fields: BTreeSet<_> = fields.chain(model.soft_delete).collect();
     projection_of(["_id", metadata::FIELD].into_iter().chain(fields))
 }
 

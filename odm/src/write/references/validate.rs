@@ -12,6 +12,7 @@ use crate::{
     model::decode,
     schema::{InverseLink, Model, ReferenceLink},
     session::access::ModelAccess,
+    write::maintainer::MAX_TRANSACTION_DELETES,
 };
 
 /// The error of a reference to a missing document.
@@ -23,6 +24,40 @@ pub(super) fn missing_target(link: &ReferenceLink, target: &RawBson) -> Error {
     );
     let error = Error::new(ErrorKind::Dangling, message).with_path(link.link_field.stored);
     at_document(error, model, target)
+}
+
+/// The error of a restore of a document below a document that stays deleted.
+pub(super) fn target_is_deleted(
+    link: &ReferenceLink,
+    referrer_model: &Model,
+    referrer: &RawBson,
+    target: &RawBson,
+) -> Error {
+    let model = (link.link_field.model)();
+    let target = Bson::try_from(target.clone()).unwrap_or(Bson::Null);
+    let message = format!(
+        "`{}` references the {} {target}, which is soft-deleted, and nothing was restored: restore the {} first, which restores the \
+         documents that were deleted with it",
+        link.link_field.field, model.name, model.name
+    );
+    let error = Error::new(ErrorKind::Dangling, message).with_path(link.link_field.stored);
+    at_document(error, referrer_model, referrer)
+}
+
+/// The error of a soft delete that cascades, on a standalone server.
+pub(super) fn soft_cascade_needs_transaction(model: &Model) -> Error {
+    let message = "a soft delete or restore with `soft_delete(cascade)` needs a transaction, a standalone server has no transactions, and \
+         nothing was written: use a replica set, which can be a single server";
+    error::naming_model(model)(Error::new(ErrorKind::Unsupported, message))
+}
+
+/// The error of a soft delete or a restore with too many documents.
+pub(super) fn soft_cascade_too_large(model: &Model) -> Error {
+    let message = format!(
+        "the soft delete or restore reaches more than {MAX_TRANSACTION_DELETES} documents, and nothing was written: run it in a \
+         transaction of the application, which has no limit, or first delete or restore a part of the cascaded documents"
+    );
+    error::naming_model(model)(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// The error of an inverse without room for another referrer.

@@ -9,5 +9,6 @@ pub mod reference_updates;
 pub mod references;
 pub mod relation;
 pub mod round_trips;
+pub mod soft_cascade;
 pub mod tenant_documents;
 pub mod tenants;
