@@ -64,7 +64,7 @@ pub(crate) struct ContainerAttrs {
     /// The managed fields: fields that the framework fills.
     pub(crate) managed_fields: Vec<ManagedField>,
     /// `soft_delete(cascade)`: a soft delete reaches the documents that refer to the document.
-    pub(crate) soft_delete_cascade: Option<Ident>,
+    pub(crate) soft_delete_cascades: bool,
     /// The template of an `_id` that is composed of fields.
     pub(crate) id: Option<IdTemplate>,
     /// `id = auto`: the framework generates the `_id`.
@@ -108,7 +108,7 @@ impl ContainerAttrs {
             collection: None,
             indexes: Vec::new(),
             managed_fields: Vec::new(),
-            soft_delete_cascade: None,
+            soft_delete_cascades: false,
             id: None,
             auto_id: None,
             shard_key: Vec::new(),
@@ -234,9 +234,9 @@ impl ContainerAttrs {
             }
             "upgrade" => self.upgrade = Some(parse_value(path, input, UPGRADE_USAGE)?),
             "soft_delete" => {
-                let (field, cascade) = managed::parse_soft_delete(meta)?;
+                let (field, cascades) = managed::parse_soft_delete(meta)?;
                 self.managed_fields.push(field);
-                self.soft_delete_cascade = cascade;
+                self.soft_delete_cascades = cascades;
             }
             "scope" => self.managed_fields.push(managed::parse_scope(meta)?),
             "models" => {

@@ -246,3 +246,37 @@ pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use bson::rawdoc;
+
+    use super::*;
+    use crate::{Count, Database};
+
+    #[test]
+    fn a_copy_pauses_while_others_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path().join("data.odm")).unwrap();
+        let text = "x".repeat(500);
+        let documents = (0..20_000).map(|id| rawdoc! { "_id": id, "text": text.as_str() });
+        let inserted = database.insert("c", documents.collect()).unwrap();
+        inserted.into_result().unwrap();
+        let pauses = Cell::new(0);
+        let is_busy = || {
+            pauses.set(pauses.get() + 1);
+            true
+        };
+        let path = folder.path().join("copy.odm");
+        let view = &database.committer().state().view;
+        let start = Instant::now();
+        write_copy(view, None, &path, &is_busy).unwrap();
+        assert!(pauses.get() > 0);
+        // Half of the time are pauses.
+        assert!(start.elapsed() >= 2 * pauses.get() * WORK_BEFORE_PAUSE);
+        let copy = Database::open(&path).unwrap();
+        assert_eq!(copy.count("c", &Count::default()).unwrap(), 20_000);
+    }
+}

@@ -105,32 +105,30 @@ pub(crate) fn parse_version(meta: &ParseNestedMeta<'_>) -> syn::Result<ManagedFi
 }
 
 /// Parses `soft_delete`, `soft_delete = field`, or `soft_delete(cascade, field = field)` with one or both. Returns the field, and
-/// `cascade` if it is set.
-pub(crate) fn parse_soft_delete(
-    meta: &ParseNestedMeta<'_>,
-) -> syn::Result<(ManagedField, Option<Ident>)> {
+/// whether the soft delete cascades.
+pub(crate) fn parse_soft_delete(meta: &ParseNestedMeta<'_>) -> syn::Result<(ManagedField, bool)> {
     if !meta.input.peek(Paren) {
         let field = parse_field(meta, ManagedKind::Deleted, "deleted_at", SOFT_DELETE_USAGE);
-        return Ok((field?, None));
+        return Ok((field?, false));
     }
     let settings = in_parentheses(meta, SOFT_DELETE_USAGE, |content| {
         content.parse_terminated(soft_delete_setting, Token![,])
     })?;
-    let (mut field, mut cascade) = (None, None);
+    let (mut field, mut cascades) = (None, false);
     let mut seen = SeenSettings::default();
     for (name, value) in settings {
         seen.ensure_new(&name)?;
         match value {
             Some(value) => field = Some(value),
-            None => cascade = Some(name),
+            None => cascades = true,
         }
     }
     let field = field.unwrap_or_else(|| Ident::new("deleted_at", meta.path.span()));
     let kind = ManagedKind::Deleted;
-    Ok((ManagedField { kind, field }, cascade))
+    Ok((ManagedField { kind, field }, cascades))
 }
 
-/// Parses `cascade`, or `field = removed_at`.
+/// Parses `cascade`, or `field = removed_at`. Returns the name of the setting, and the field.
 fn soft_delete_setting(input: ParseStream<'_>) -> syn::Result<(Ident, Option<Ident>)> {
     let name = input.call(Ident::parse_any)?;
     match name.to_string().as_str() {

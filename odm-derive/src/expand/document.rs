@@ -181,7 +181,7 @@ pub(crate) fn expand(ctxt: &mut Ctxt, input: &DeriveInput) -> Option<TokenStream
         semantic: semantic.as_ref(),
         items: quote!(#rules #run #routing #computed #generated),
         has_hooks: hooks_setting.is_some(),
-        soft_delete_cascades: container.soft_delete_cascade.is_some(),
+        soft_delete_cascades: container.soft_delete_cascades,
         computed_fields: ctxt
             .is_clean()
             .then(|| model.computed_expression(&private))

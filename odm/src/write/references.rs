@@ -174,16 +174,15 @@ impl Maintainer for References {
 
 /// Runs a write with the changes of inverses and the delete rules that follow.
 async fn run_write(cx: WriteContext, write: WriteOperation) -> Result<WriteOutcome> {
-    let soft_delete = SoftDeleteChange::of_write(cx.model, &write.footprint());
     match cx.strategy {
         Strategy::Transactional => {}
+        Strategy::Standalone | Strategy::TwoPhase
+            if soft_cascade::is_affected(&cx, &write.footprint()) =>
+        {
+            return Err(soft_cascade_needs_transaction(cx.model));
+        }
         Strategy::Standalone | Strategy::TwoPhase => {
-            return match soft_delete {
-                Some(_) if cx.model.soft_delete_cascades => {
-                    Err(soft_cascade_needs_transaction(cx.model))
-                }
-                _ => intent::run_standalone(&cx, write).await,
-            };
+            return intent::run_standalone(&cx, write).await;
         }
     }
     let is_insert = matches!(write.footprint(), Footprint::Inserts(_));
@@ -191,7 +190,6 @@ async fn run_write(cx: WriteContext, write: WriteOperation) -> Result<WriteOutco
     let outcome = retry_after_recovery(&cx.access, run).await;
     match outcome {
         Ok(Some(outcome)) => Ok(outcome),
-        Ok(None) if soft_delete.is_some() => Err(soft_cascade_too_large(cx.model)),
         Ok(None) => delete_in_batches(&cx, &write).await,
         // All documents of an insert commit together, so a failure inserts zero documents.
         Err(error) if is_insert => Err(error.with_inserted(0)),
@@ -206,10 +204,9 @@ async fn run_in_transaction(
     write: &WriteOperation,
 ) -> Result<Option<WriteOutcome>> {
     let (access, model) = (&cx.access, cx.model);
-    // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
     let soft_delete = SoftDeleteChange::of_write(model, &write.footprint());
-    let soft_delete = soft_delete.filter(|_| !cx.is_cascaded);
     let is_delete = matches!(write.footprint(), Footprint::Removes) || soft_delete.is_some();
+    // A delete in the caller's transaction stays atomic, so the size of the delete set has no limit.
     let is_limited = access.transaction_scope().is_none() && is_delete;
     let is_too_large = AtomicBool::new(false);
     let run_transaction = |access: Access| {
@@ -223,6 +220,9 @@ async fn run_in_transaction(
         transaction.run_attempt(model, write.clone())
     };
     match access.run_transactional(run_transaction).await {
+        Err(_) if is_too_large.load(Ordering::Relaxed) && soft_delete.is_some() => {
+            Err(soft_cascade_too_large(model))
+        }
         Err(_) if is_too_large.load(Ordering::Relaxed) => {
             retry::log_fallback(model, "the delete set is too large for one transaction");
             Ok(None)

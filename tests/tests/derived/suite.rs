@@ -350,6 +350,7 @@ macro_rules! for_every_test {
                     deletes_of_many_documents_cascade,
                     permanent_deletes_remove_the_referrers,
                     referrers_are_deleted_and_restored_together,
+                    spilled_references_cascade,
                     the_plan_and_the_preview_name_the_referrers,
                 ]
                 tenant_documents: [

@@ -5,7 +5,7 @@ use bson::{RawBson, RawBsonRef, RawDocument};
 use super::{
     delete_rule::rules_targeting,
     linked_document::{LinkedDocument, ids_in, ids_in_fields},
-    soft_cascade::{SoftDeleteChange, cascading_links, cascading_rules},
+    soft_cascade::{self, SoftDeleteChange, cascading_links, cascading_rules},
 };
 use crate::{
     backend::operation::DocumentChange,
@@ -47,13 +47,8 @@ pub(super) fn may_change_references(cx: &WriteContext, footprint: &Footprint<'_>
                     overlaps_reference(link, path) && model.overflow_of(&link.link_field).is_none()
                 })
             };
-            let reaches_others = || match SoftDeleteChange::of_write(model, footprint) {
-                None => false,
-                // Without transactions, the model of a deleted document cannot cascade.
-                Some(_) => !cx.is_cascaded && (!is_standalone || model.soft_delete_cascades),
-            };
             path_changes(update).any(|change| change.written_paths().any(overlaps_link))
-                || reaches_others()
+                || soft_cascade::is_affected(cx, footprint)
         }
         Footprint::Changes(_) => !model.links().is_empty(),
     }

@@ -11,7 +11,7 @@
 //! - A restore writes to the other documents that the reached documents refer to. So a concurrent soft delete or restore of such a
 //!   document conflicts. A new reference does the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bson::{RawBson, RawDocumentBuf};
 
@@ -34,7 +34,7 @@ use crate::{
     write::{
         Footprint, add_managed_fields,
         footprint::{Operator, path_changes},
-        maintainer::WriteContext,
+        maintainer::{Strategy, WriteContext},
         narrow_filter,
     },
 };
@@ -58,13 +58,36 @@ impl SoftDeleteChange {
         let change = match (change.operator, RawBson::from(change.operand)) {
             (Operator::Set, RawBson::Null) | (Operator::Unset, _) => SoftDeleteChange::Restore,
             (Operator::Set, date) => SoftDeleteChange::Delete(date),
-            // Only the framework writes the field.
-            _ => return None,
+            // Only the framework writes the field, by the operators above.
+            (
+                Operator::SetOnInsert
+                | Operator::Rename
+                | Operator::Inc
+                | Operator::Mul
+                | Operator::Min
+                | Operator::Max
+                | Operator::Bit
+                | Operator::CurrentDate
+                | Operator::Push
+                | Operator::AddToSet
+                | Operator::Pull
+                | Operator::PullAll
+                | Operator::Pop
+                | Operator::Unknown,
+                _,
+            ) => return None,
         };
         let is_restored = change == SoftDeleteChange::Restore;
         let depends = is_restored && cascading_links(model).next().is_some();
         (model.soft_delete_cascades || depends).then_some(change)
     }
+}
+
+/// Whether a write can reach other documents by their deletion dates, or depends on these dates.
+pub(super) fn is_affected(cx: &WriteContext, footprint: &Footprint<'_>) -> bool {
+    // Without transactions, no soft delete cascades, so a restore meets no deleted target.
+    let is_possible = cx.strategy != Strategy::Standalone || cx.model.soft_delete_cascades;
+    is_possible && !cx.is_cascaded && SoftDeleteChange::of_write(cx.model, footprint).is_some()
 }
 
 /// Whether a soft delete of the target of a reference reaches the referrer.
@@ -78,24 +101,6 @@ pub(super) fn cascading_links(
 ) -> impl Iterator<Item = &'static ReferenceLink> {
     let links = model.links().iter();
     links.filter(|link| is_cascading_link(link))
-}
-
-/// A reference of a reached document.
-struct Reference {
-    model: &'static Model,
-    id: RawBson,
-    link: &'static ReferenceLink,
-    target: OrderedId,
-}
-
-impl Reference {
-    fn referrer(&self) -> DocumentKey {
-        (self.model.collection, OrderedId::from_id(&self.id))
-    }
-
-    fn target(&self) -> DocumentKey {
-        (self.link.link_field.collection, self.target.clone())
-    }
 }
 
 /// Returns the references by which a soft delete of a model's documents reaches other documents.
@@ -116,9 +121,6 @@ pub(super) struct SoftCascade {
     other_targets: BTreeMap<DocumentKey, &'static ReferenceLink>,
 }
 
-/// The collection and the id of a document.
-type DocumentKey = (&'static str, OrderedId);
-
 impl SoftCascade {
     /// Collects the documents that a write of `roots` reaches. `roots` have the references after the write. Returns `None` if there are
     /// more than `max_documents`.
@@ -132,20 +134,16 @@ impl SoftCascade {
         roots: &[LinkedDocument],
         max_documents: Option<usize>,
     ) -> Result<Option<Self>> {
-        // The dates that the reached documents have before the write.
-        let mut by_date = BTreeMap::<OrderedId, (RawBson, Vec<LinkedDocument>)>::new();
-        for root in roots {
+        // The reached documents have the date of their root before the write.
+        let dated = roots.iter().map(|root| {
             let date = match &change {
                 SoftDeleteChange::Delete(_) => RawBson::Null,
                 SoftDeleteChange::Restore => root.deleted_at.clone(),
             };
-            let (_, with_date) = by_date
-                .entry(OrderedId::from_id(&date))
-                .or_insert((date, Vec::new()));
-            with_date.push(root.clone());
-        }
+            (date, root.clone())
+        });
         let mut documents = DeleteSet::new(false);
-        for (date, roots) in by_date.into_values() {
+        for (date, roots) in group_by_date(dated) {
             let collected =
                 documents.collect_soft_cascade(full_access, roots, &date, max_documents);
             if !collected.await? {
@@ -173,19 +171,26 @@ impl SoftCascade {
         roots: &[LinkedDocument],
     ) -> Result<()> {
         let mut references = self.references_of_all(&full_access).await?;
+        let mut stored_dates = BTreeMap::new();
         loop {
             references.retain(|reference| !self.kept.contains_key(&reference.referrer()));
-            let unread = references.iter().map(Reference::target);
-            let unread = unread.filter(|target| !self.restores(target));
-            let dates = self.deletion_dates(&full_access, &unread.collect()).await?;
+            let targets = references
+                .iter()
+                .map(|reference| (reference.target(), reference.link));
+            let unread = targets.filter(|(target, _)| {
+                !self.restores(target) && !self.other_targets.contains_key(target)
+            });
+            let unread: BTreeMap<_, _> = unread.collect();
+            stored_dates.extend(read_deletion_dates(&full_access, &unread).await?);
+            self.other_targets.extend(unread);
             let mut kept = Vec::new();
             for reference in &references {
                 let target = reference.target();
-                if self.restores(&target) {
-                    continue;
-                }
-                self.other_targets.insert(target.clone(), reference.link);
-                let Some(date) = dates.get(&target) else {
+                let date = match self.restores(&target) {
+                    true => None,
+                    false => self.kept.get(&target).or(stored_dates.get(&target)),
+                };
+                let Some(date) = date else {
                     continue;
                 };
                 let is_root = reference.model.collection == full_access.model.collection
@@ -233,55 +238,9 @@ impl SoftCascade {
         self.documents.contains_in(collection, id) && !self.kept.contains_key(document)
     }
 
-    /// Returns the deletion dates of the documents that are deleted after the restore.
-    async fn deletion_dates(
-        &self,
-        full_access: &Access,
-        documents: &BTreeSet<DocumentKey>,
-    ) -> Result<BTreeMap<DocumentKey, RawBson>> {
-        let mut dates = BTreeMap::new();
-        let mut unread = BTreeMap::<&'static str, Vec<OrderedId>>::new();
-        for document in documents {
-            match self.kept.get(document) {
-                Some(date) => drop(dates.insert(document.clone(), date.clone())),
-                None => unread
-                    .entry(document.0)
-                    .or_default()
-                    .push(document.1.clone()),
-            }
-        }
-        for (collection, ids) in unread {
-            let models = full_access.schema_models().iter();
-            let mut models = models.filter(|model| model.collection == collection);
-            let Some((model, field)) = models.find_map(|model| Some((*model, model.soft_delete?)))
-            else {
-                continue;
-            };
-            for batch in id_batches(&ids, MAX_LINK_QUERY_DOCUMENTS) {
-                let mut filter = ids_filter(&id_values(batch)?);
-                let deleted = single_field_document("$ne", RawBson::Null)?;
-                add_condition(&mut filter, field, deleted)?;
-                let find = find_matching(collection, &filter)
-                    .with_origin(Stage::REFERENCES.step("read the deleted targets"));
-                for found in read_linked(full_access.to(model), find).await? {
-                    let id = OrderedId::from_id(&found.id);
-                    dates.insert((collection, id), found.deleted_at);
-                }
-            }
-        }
-        Ok(dates)
-    }
-
     /// Writes to the targets that the restore relies on, so that a concurrent soft delete or restore of one of them conflicts.
     async fn guard_other_targets(&self, full_access: &Access) -> Result<()> {
-        let mut by_collection = BTreeMap::<&str, (&'static ReferenceLink, Vec<OrderedId>)>::new();
-        for ((collection, id), link) in &self.other_targets {
-            let (_, targets) = by_collection
-                .entry(collection)
-                .or_insert((link, Vec::new()));
-            targets.push(id.clone());
-        }
-        for (link, targets) in by_collection.into_values() {
+        for (link, targets) in group_by_collection(&self.other_targets) {
             guard_targets(full_access, link, targets).await?;
         }
         Ok(())
@@ -298,24 +257,95 @@ impl SoftCascade {
                 true => roots,
                 false => &[],
             };
-            let mut by_date = BTreeMap::<OrderedId, (RawBson, Vec<LinkedDocument>)>::new();
-            for document in DeleteSet::documents_except(part, excluded) {
+            let cascaded = DeleteSet::documents_except(part, excluded).into_iter();
+            let dated = cascaded.map(|document| {
                 let key = (part.model.collection, OrderedId::from_id(&document.id));
                 let date = match (&self.change, self.kept.get(&key)) {
                     (SoftDeleteChange::Delete(date), _) | (_, Some(date)) => date.clone(),
                     (SoftDeleteChange::Restore, None) => RawBson::Null,
                 };
-                let (_, documents) = by_date
-                    .entry(OrderedId::from_id(&date))
-                    .or_insert((date, Vec::new()));
-                documents.push(document);
-            }
-            for (date, documents) in by_date.into_values() {
+                (date, document)
+            });
+            for (date, documents) in group_by_date(dated) {
                 set_deletion_date(full_access.to(part.model), &documents, &date).await?;
             }
         }
         Ok(())
     }
+}
+
+/// The collection and the id of a document.
+type DocumentKey = (&'static str, OrderedId);
+
+/// A reference of a reached document.
+struct Reference {
+    model: &'static Model,
+    id: RawBson,
+    link: &'static ReferenceLink,
+    target: OrderedId,
+}
+
+impl Reference {
+    fn referrer(&self) -> DocumentKey {
+        (self.model.collection, OrderedId::from_id(&self.id))
+    }
+
+    fn target(&self) -> DocumentKey {
+        (self.link.link_field.collection, self.target.clone())
+    }
+}
+
+/// Returns the deletion dates of the soft-deleted documents among some targets.
+async fn read_deletion_dates(
+    full_access: &Access,
+    targets: &BTreeMap<DocumentKey, &'static ReferenceLink>,
+) -> Result<Vec<(DocumentKey, RawBson)>> {
+    let mut dates = Vec::new();
+    for (link, ids) in group_by_collection(targets) {
+        let model = (link.link_field.model)();
+        let Some(field) = model.soft_delete else {
+            continue;
+        };
+        for batch in id_batches(&ids, MAX_LINK_QUERY_DOCUMENTS) {
+            let mut filter = ids_filter(&id_values(batch)?);
+            let deleted = single_field_document("$ne", RawBson::Null)?;
+            add_condition(&mut filter, field, deleted)?;
+            let find = find_matching(model.collection, &filter)
+                .with_origin(Stage::REFERENCES.step("read the deleted targets"));
+            let found = read_linked(full_access.to(model), find).await?.into_iter();
+            dates.extend(found.map(|found| {
+                let id = OrderedId::from_id(&found.id);
+                ((model.collection, id), found.deleted_at)
+            }));
+        }
+    }
+    Ok(dates)
+}
+
+/// Groups targets by their collection, each group with a reference to the collection.
+fn group_by_collection(
+    targets: &BTreeMap<DocumentKey, &'static ReferenceLink>,
+) -> impl Iterator<Item = (&'static ReferenceLink, Vec<OrderedId>)> {
+    let mut groups = BTreeMap::<&str, (&'static ReferenceLink, Vec<OrderedId>)>::new();
+    for ((collection, id), link) in targets {
+        let (_, ids) = groups.entry(collection).or_insert((link, Vec::new()));
+        ids.push(id.clone());
+    }
+    groups.into_values()
+}
+
+/// Groups documents by a date.
+fn group_by_date(
+    documents: impl Iterator<Item = (RawBson, LinkedDocument)>,
+) -> impl Iterator<Item = (RawBson, Vec<LinkedDocument>)> {
+    let mut groups = BTreeMap::<OrderedId, (RawBson, Vec<LinkedDocument>)>::new();
+    for (date, document) in documents {
+        let (_, group) = groups
+            .entry(OrderedId::from_id(&date))
+            .or_insert((date, Vec::new()));
+        group.push(document);
+    }
+    groups.into_values()
 }
 
 /// Sets the deletion date of cascaded documents, or removes it, with all that follows from it.
