@@ -28,7 +28,7 @@ use index_build::IndexBuilds;
 use large::{INTERRUPT_INTERVAL, MAX_STAGING_TIME, MAX_STAGING_TIME_OF_MANY};
 use leader::CommitLeader;
 use outcome::BatchOutcome;
-use staging::{CommitBatch, StagingArea};
+use staging::{AddedWrite, CommitBatch, StagingArea};
 use watchers::CommitWatchers;
 
 use crate::brief;
@@ -62,6 +62,22 @@ pub(crate) enum CommitUrgency {
     /// Together with the changes of other threads, as long as these write. A deferred commit does not start a commit that other
     /// threads would wait for.
     Deferred,
+}
+
+/// How a write is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CommitOptions {
+    pub(crate) urgency: CommitUrgency,
+    pub(crate) durability: Durability,
+}
+
+impl CommitOptions {
+    pub(crate) fn immediate(durability: Durability) -> CommitOptions {
+        CommitOptions {
+            urgency: CommitUrgency::Immediate,
+            durability,
+        }
+    }
 }
 
 /// The only place where a database changes.
@@ -163,51 +179,59 @@ impl Committer {
 
     /// Runs `operation` and makes its changes durable. A failed operation changes nothing. May call `operation` several times, and
     /// keeps the changes of the last call.
-    pub(crate) fn write<T>(&self, operation: impl Fn(&mut WriteOverlay) -> Result<T>) -> Result<T> {
-        self.write_within(MAX_STAGING_TIME, operation)
+    pub(crate) fn write<T>(
+        &self,
+        durability: Durability,
+        operation: impl Fn(&mut WriteOverlay) -> Result<T>,
+    ) -> Result<T> {
+        self.write_within(MAX_STAGING_TIME, durability, operation)
     }
 
     /// Runs a write that may change many documents.
     pub(crate) fn write_many<T>(
         &self,
+        durability: Durability,
         operation: impl Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
-        self.write_within(MAX_STAGING_TIME_OF_MANY, operation)
+        self.write_within(MAX_STAGING_TIME_OF_MANY, durability, operation)
     }
 
     /// Runs a write under the lock of the staging area for at most `staging_time`, and then without the lock.
     fn write_within<T>(
         &self,
         staging_time: Duration,
+        durability: Durability,
         operation: impl Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         self.ensure_writable()?;
-        match self.stage_write(staging_time, &operation)? {
-            Some((result, outcome)) => {
-                self.make_durable_now(&outcome)?;
+        match self.stage_write(staging_time, durability, &operation)? {
+            Some((result, added)) => {
+                self.commit_now(&added)?;
                 Ok(result)
             }
-            None => self.write_beside_others(&operation),
+            None => self.write_beside_others(durability, &operation),
         }
     }
 
     /// Runs a write that is known to take long.
     pub(crate) fn write_large<T>(
         &self,
+        durability: Durability,
         operation: impl Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         self.ensure_writable()?;
-        self.write_beside_others(&operation)
+        self.write_beside_others(durability, &operation)
     }
 
     /// Runs a write under the lock of the staging area. Returns `None` if the write takes too long for that.
     fn stage_write<T>(
         &self,
         staging_time: Duration,
+        durability: Durability,
         operation: &dyn Fn(&mut WriteOverlay) -> Result<T>,
-    ) -> Result<Option<(T, Arc<BatchOutcome>)>> {
+    ) -> Result<Option<(T, AddedWrite)>> {
         loop {
-            let mut stage = self.lock_staging_for_write()?;
+            let mut stage = self.lock_staging_for_write(durability)?;
             let catalog = stage.catalog().clone();
             let mut overlay = self.new_overlay(stage.view(), catalog, stage.log());
             let result = match brief::is_active() {
@@ -218,7 +242,7 @@ impl Committer {
                 },
             };
             let change_bytes = overlay.change_bytes();
-            self.ensure_prompt_commit(&stage, change_bytes)?;
+            self.ensure_prompt_commit(&stage, change_bytes, durability)?;
             if self.is_large(change_bytes) {
                 return Ok(None);
             }
@@ -229,12 +253,12 @@ impl Committer {
             }
             self.store
                 .check_space(&overlay_outcome.changes, stage.view())?;
-            let outcome = stage.add_write(
+            let added = stage.add_write(
                 overlay_outcome.changes,
                 &overlay_outcome.events,
-                CommitUrgency::Immediate,
+                CommitOptions::immediate(durability),
             )?;
-            return Ok(Some((result, outcome)));
+            return Ok(Some((result, added)));
         }
     }
 
@@ -277,9 +301,9 @@ impl Committer {
             stage = self.lock_open_staging()?;
         }
         let chosen = choose(stage.log().settings());
-        let outcome = stage.configure_log(chosen)?;
+        let added = stage.configure_log(chosen)?;
         drop(stage);
-        self.make_durable_now(&outcome)
+        self.commit_now(&added)
     }
 
     /// The tasks that wait for a commit.
@@ -303,16 +327,6 @@ impl Committer {
     /// The store still fails; closed.
     pub(crate) fn reopen(&self) -> Result<()> {
         self.lock_open_staging().map(drop)
-    }
-
-    /// Sets when later writes return.
-    pub(crate) fn set_durability(&self, durability: Durability) {
-        self.store.set_durability(durability);
-    }
-
-    /// Returns when writes return.
-    pub(crate) fn durability(&self) -> Durability {
-        self.store.durability()
     }
 
     /// Makes all acknowledged writes durable.
@@ -518,14 +532,14 @@ impl Committer {
     /// Would block. The transaction stays open then.
     pub(crate) fn permit_commit(
         &self,
-        urgency: CommitUrgency,
+        options: CommitOptions,
         change_bytes: usize,
     ) -> Result<CommitPermit<'_>> {
-        if urgency == CommitUrgency::Deferred {
+        if options.urgency == CommitUrgency::Deferred {
             brief::ensure_may_wait()?;
         }
         let stage = brief::lock(&self.staging)?;
-        self.ensure_prompt_commit(&stage, change_bytes)?;
+        self.ensure_prompt_commit(&stage, change_bytes, options.durability)?;
         Ok(CommitPermit(stage))
     }
 
@@ -538,10 +552,10 @@ impl Committer {
         permit: CommitPermit<'_>,
         id: TransactionId,
         overlay_outcome: &OverlayOutcome,
-        urgency: CommitUrgency,
+        options: CommitOptions,
     ) -> Result<()> {
         let ended;
-        let outcome = {
+        let added = {
             let CommitPermit(mut stage) = permit;
             let changes = &overlay_outcome.changes;
             if let Err(conflict) = stage.conflicts().check_outcome(id, overlay_outcome) {
@@ -554,21 +568,21 @@ impl Committer {
             self.require_open(&mut stage)?;
             self.store.check_space(changes, stage.view())?;
             ended = stage.conflicts().end_transaction(id);
-            stage.add_write(changes.clone(), &overlay_outcome.events, urgency)?
+            stage.add_write(changes.clone(), &overlay_outcome.events, options)?
         };
         drop(ended);
-        match urgency {
-            CommitUrgency::Immediate => self.make_durable_now(&outcome),
+        match options.urgency {
+            CommitUrgency::Immediate => self.commit_now(&added),
             CommitUrgency::Deferred => {
-                self.wait_for_other_commit(&outcome);
-                self.make_durable(&outcome)
+                self.wait_for_other_commit(&added.outcome);
+                self.commit_added(&added)
             }
         }
     }
 
-    fn make_durable_now(&self, outcome: &BatchOutcome) -> Result<()> {
+    fn commit_now(&self, added: &AddedWrite) -> Result<()> {
         self.lock_progress().last_immediate_write = Some(Instant::now());
-        self.make_durable(outcome)
+        self.commit_added(added)
     }
 
     /// Waits briefly for a commit of another thread, as long as other threads write.
@@ -585,8 +599,17 @@ impl Committer {
         }
     }
 
-    /// Returns once the outcome of a write is known. Leads a commit if no other thread leads.
-    fn make_durable(&self, outcome: &BatchOutcome) -> Result<()> {
+    /// Returns once a write is as durable as it has to be. Leads a commit if no other thread leads.
+    fn commit_added(&self, added: &AddedWrite) -> Result<()> {
+        self.wait_for_outcome(&added.outcome)?;
+        if added.must_sync_reads && !self.store.sync_log()? {
+            return self.sync();
+        }
+        Ok(())
+    }
+
+    /// Returns once the outcome of a batch is known. Leads a commit if no other thread leads.
+    fn wait_for_outcome(&self, outcome: &BatchOutcome) -> Result<()> {
         if let Some(leader) = self.become_leader_unless(|| outcome.is_known()) {
             leader.commit_gathered();
         }
@@ -634,21 +657,29 @@ impl Committer {
     }
 
     /// Locks the staging area for a write that commits at once.
-    fn lock_staging_for_write(&self) -> Result<MutexGuard<'_, StagingArea>> {
+    fn lock_staging_for_write(
+        &self,
+        durability: Durability,
+    ) -> Result<MutexGuard<'_, StagingArea>> {
         let stage = self.lock_open_staging()?;
         // A store that is slow for any commit is not tried.
-        self.ensure_prompt_commit(&stage, 0)?;
+        self.ensure_prompt_commit(&stage, 0, durability)?;
         Ok(stage)
     }
 
     /// Makes sure that the commit of a thread that must not wait is prompt, and has to write only the changes of this thread.
     ///
     /// Another thread can still become the leader before this thread does. Then this thread waits for a single commit.
-    fn ensure_prompt_commit(&self, stage: &StagingArea, change_bytes: usize) -> Result<()> {
+    fn ensure_prompt_commit(
+        &self,
+        stage: &StagingArea,
+        change_bytes: usize,
+        durability: Durability,
+    ) -> Result<()> {
         if !brief::is_active() {
             return Ok(());
         }
-        let is_prompt = self.store.is_prompt(change_bytes)
+        let is_prompt = self.store.is_prompt(change_bytes, durability)
             && stage.is_empty()
             && !self.lock_progress().has_leader;
         if is_prompt {
@@ -786,9 +817,9 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes, durability: Durability) -> Result<(), CommitError> {
             assert!(!self.panics.load(Ordering::Relaxed), "the commit");
-            self.store.commit(changes)
+            self.store.commit(changes, durability)
         }
 
         fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
@@ -797,7 +828,9 @@ mod tests {
     }
 
     fn create_collection(committer: &Committer, name: &str) -> Result<()> {
-        committer.write(|overlay| overlay.collection_or_create(name).map(drop))
+        committer.write(Durability::Full, |overlay| {
+            overlay.collection_or_create(name).map(drop)
+        })
     }
 
     #[test]
@@ -829,9 +862,9 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes, durability: Durability) -> Result<(), CommitError> {
             self.commits.fetch_add(1, Ordering::Relaxed);
-            self.store.commit(changes)
+            self.store.commit(changes, durability)
         }
 
         fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
@@ -844,13 +877,12 @@ mod tests {
         let state = &transaction.state;
         let mut overlay = committer.new_overlay(&state.view, state.catalog.clone(), &state.log);
         overlay.collection_or_create(name)?;
-        let permit = committer.permit_commit(CommitUrgency::Deferred, 0)?;
-        committer.commit(
-            permit,
-            transaction.id,
-            &overlay.finish(),
-            CommitUrgency::Deferred,
-        )
+        let options = CommitOptions {
+            urgency: CommitUrgency::Deferred,
+            durability: Durability::Full,
+        };
+        let permit = committer.permit_commit(options, 0)?;
+        committer.commit(permit, transaction.id, &overlay.finish(), options)
     }
 
     fn collection_exists(committer: &Committer, name: &str) -> bool {
@@ -882,10 +914,10 @@ mod tests {
         let added = committer.lock_open_staging().unwrap().add_write(
             gathered.changes,
             &gathered.events,
-            CommitUrgency::Immediate,
+            CommitOptions::immediate(Durability::Full),
         );
         assert!(create_briefly("a").unwrap_err().is_would_block());
-        committer.make_durable_now(&added.unwrap()).unwrap();
+        committer.commit_now(&added.unwrap()).unwrap();
         create_briefly("a").unwrap();
         assert!(collection_exists(&committer, "a") && collection_exists(&committer, "gathered"));
     }

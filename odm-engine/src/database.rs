@@ -40,13 +40,12 @@ use crate::watch::{ChangeStream, Watch};
 /// assert_eq!(found.count(), 1);
 /// # Ok::<(), odm_engine::Error>(())
 /// ```
-#[derive(Clone)]
 pub struct Database {
     shared: Arc<DatabaseShared>,
+    session: Session,
 }
 
 struct DatabaseShared {
-    session: Session,
     expiry: ExpiryWorker,
     /// Locked during a backup: two backups to the same path would write to the same unfinished file.
     backup: Mutex<()>,
@@ -162,7 +161,9 @@ impl Database {
     /// # Errors
     /// The index does not exist or is the index of `_id`; I/O.
     pub fn set_index_hidden(&self, collection: &str, name: &str, hidden: bool) -> Result<()> {
-        self.write(|overlay| indexes::set_hidden(overlay, collection, name, hidden))
+        self.committer().write(Durability::Full, |overlay| {
+            indexes::set_hidden(overlay, collection, name, hidden)
+        })
     }
 
     /// Changes the time after which an index expires documents, like MongoDB's `collMod` with `expireAfterSeconds`. The index is
@@ -185,7 +186,9 @@ impl Database {
     /// # Errors
     /// The index does not exist, is the index of `_id`, or has several fields; I/O.
     pub fn set_index_expiry(&self, collection: &str, name: &str, after: Duration) -> Result<()> {
-        self.write(|overlay| indexes::set_expiry(overlay, collection, name, after))?;
+        self.committer().write(Durability::Full, |overlay| {
+            indexes::set_expiry(overlay, collection, name, after)
+        })?;
         self.shared.expiry.start()
     }
 
@@ -223,11 +226,14 @@ impl Database {
     /// # Errors
     /// I/O.
     pub fn begin(&self) -> Result<Transaction> {
-        Transaction::begin(Arc::clone(self.committer()))
+        Transaction::begin(Arc::clone(self.committer()), self.durability())
     }
 
-    /// Sets when later writes return, for all handles to the database. The setting is not stored in the file. The default is
-    /// [`Durability::Full`]. A database in memory ignores the setting.
+    /// Returns a handle to the same database with this durability for its writes and transactions. The default is
+    /// [`Durability::Full`]. A database in memory has no durability.
+    ///
+    /// Always durable are large writes, indexes, dropped collections, the output of `$out` and `$merge`, and the deletes of expired
+    /// documents.
     ///
     /// ```
     /// use bson::rawdoc;
@@ -236,21 +242,26 @@ impl Database {
     /// # let directory = tempfile::tempdir()?;
     /// # let path = directory.path().join("data.odm");
     /// let database = Database::open(&path)?;
-    /// database.set_durability(Durability::Relaxed);
-    /// database.insert("visits", vec![rawdoc! { "page": "/" }])?.into_result()?;
-    /// database.sync()?; // now the visit also survives a power loss
+    /// let relaxed = database.with_durability(Durability::Relaxed);
+    /// relaxed.insert("visits", vec![rawdoc! { "page": "/" }])?.into_result()?;
+    /// // After this write, the visit also survives a power loss.
+    /// database.insert("orders", vec![rawdoc! { "total": 12 }])?.into_result()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_durability(&self, durability: Durability) {
-        self.committer().set_durability(durability);
+    #[must_use]
+    pub fn with_durability(&self, durability: Durability) -> Database {
+        Database {
+            shared: Arc::clone(&self.shared),
+            session: Session::on_database(Arc::clone(self.committer()), durability),
+        }
     }
 
-    /// Returns when a write returns. A database in memory has no durability, and returns the default.
+    /// Returns when a write of this handle returns.
     pub fn durability(&self) -> Durability {
-        self.committer().durability()
+        self.session.durability()
     }
 
-    /// Makes all acknowledged writes durable. Only needed with [`Durability::Relaxed`].
+    /// Makes all acknowledged writes durable. Only needed after writes with [`Durability::Relaxed`].
     ///
     /// # Errors
     /// I/O. A power loss may then lose the last writes. Closed.
@@ -618,14 +629,19 @@ impl Database {
         if expiry::is_needed(&committer) {
             expiry.start()?;
         }
-        let session = Session::on_database(committer);
         Ok(Database {
             shared: Arc::new(DatabaseShared {
-                session,
                 expiry,
                 backup: Mutex::default(),
             }),
+            session: Session::on_database(committer, Durability::default()),
         })
+    }
+}
+
+impl Clone for Database {
+    fn clone(&self) -> Database {
+        self.with_durability(self.durability())
     }
 }
 
@@ -633,7 +649,7 @@ impl Deref for Database {
     type Target = Session;
 
     fn deref(&self) -> &Session {
-        &self.shared.session
+        &self.session
     }
 }
 

@@ -1,7 +1,7 @@
 /// When a write returns.
 ///
 /// With both settings, a write is never torn, and a later write is never kept without an earlier write. A crash of the process loses
-/// no acknowledged write.
+/// no acknowledged write. A write with full durability makes all earlier relaxed writes durable too, also if it changes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
     /// After the change is on the disk. A power loss loses no acknowledged write.

@@ -9,6 +9,7 @@ use bson::{DateTime, RawArrayBuf, RawDocumentBuf, rawdoc};
 use crate::command::delete;
 use crate::commit::Committer;
 use crate::document::append_field;
+use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::index::Index;
@@ -175,7 +176,7 @@ fn delete_expired_while(
             // A hint by number also accepts a hidden index, and works where collection scans are forbidden.
             let hint = IndexHint::Number(index.id);
             loop {
-                let batch = committer.write(|overlay| {
+                let batch = committer.write(Durability::Full, |overlay| {
                     // The collection or index may have been dropped or replaced meanwhile.
                     let current = overlay.collection(&collection.name);
                     let exists = current.is_some_and(|current| {

@@ -12,8 +12,11 @@ use crate::command::{
     WriteReport, aggregate, bulk_write, collections, count, delete, distinct, explain, find,
     find_and_modify, find_each, insert, update,
 };
-use crate::commit::{CommitUrgency, Committer, DatabaseState, LogState, TransactionId};
+use crate::commit::{
+    CommitOptions, CommitUrgency, Committer, DatabaseState, LogState, TransactionId,
+};
 use crate::cursor::Cursor;
+use crate::durability::Durability;
 use crate::error::{Error, Result, code};
 use crate::overlay::{OverlayOutcome, WriteOverlay};
 use crate::store::StoreView;
@@ -58,6 +61,7 @@ use crate::store::StoreView;
 /// ```
 pub struct Session {
     committer: Arc<Committer>,
+    durability: Durability,
     /// The state of the transaction; `None` for a database.
     transaction: Option<Arc<Mutex<TransactionState>>>,
 }
@@ -353,15 +357,16 @@ impl Session {
 
 impl Session {
     /// Returns the session of a database.
-    pub(crate) fn on_database(committer: Arc<Committer>) -> Session {
+    pub(crate) fn on_database(committer: Arc<Committer>, durability: Durability) -> Session {
         Session {
             committer,
+            durability,
             transaction: None,
         }
     }
 
     /// Returns the session of a new transaction, which sees the last durable state.
-    pub(crate) fn begin(committer: Arc<Committer>) -> Result<Session> {
+    pub(crate) fn begin(committer: Arc<Committer>, durability: Durability) -> Result<Session> {
         let transaction = committer.begin()?;
         let open = ActiveTransaction {
             view: transaction.state.view.new_layer(),
@@ -374,12 +379,17 @@ impl Session {
         };
         Ok(Session {
             committer,
+            durability,
             transaction: Some(Arc::new(Mutex::new(TransactionState::Open(Box::new(open))))),
         })
     }
 
     pub(crate) fn committer(&self) -> &Arc<Committer> {
         &self.committer
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// Runs a read on the state that the session sees.
@@ -413,8 +423,8 @@ impl Session {
     ) -> Result<T> {
         let Some(mut state) = self.lock_transaction_for_operation()? else {
             return match is_many {
-                true => self.committer.write_many(write),
-                false => self.committer.write(write),
+                true => self.committer.write_many(self.durability, write),
+                false => self.committer.write(self.durability, write),
             };
         };
         let result = state
@@ -453,7 +463,7 @@ impl Session {
         let bytes = documents.iter().map(|document| document.as_bytes().len());
         let is_long = self.committer.is_long_insert(documents.len(), bytes.sum());
         match self.transaction.is_none() && is_long {
-            true => self.committer.write_large(insert),
+            true => self.committer.write_large(self.durability, insert),
             false => self.write(insert),
         }
     }
@@ -468,13 +478,17 @@ impl Session {
             TransactionState::Open(open) => open.view.change_bytes(),
             TransactionState::Committed | TransactionState::Aborted => 0,
         };
+        let options = CommitOptions {
+            urgency,
+            durability: self.durability,
+        };
         let is_large = urgency == CommitUrgency::Immediate && self.committer.is_large(change_bytes);
         let permit = match is_large {
             true => {
                 brief::ensure_may_wait()?;
                 None
             }
-            false => Some(self.committer.permit_commit(urgency, change_bytes)?),
+            false => Some(self.committer.permit_commit(options, change_bytes)?),
         };
         let open = match std::mem::replace(&mut *state, TransactionState::Aborted) {
             TransactionState::Open(open) => open,
@@ -497,8 +511,8 @@ impl Session {
         drop(open.view);
         let (committer, id) = (&self.committer, open.id);
         let committed = match permit {
-            Some(permit) => committer.commit(permit, id, &outcome, urgency),
-            None => committer.commit_transaction(id, &outcome, change_bytes),
+            Some(permit) => committer.commit(permit, id, &outcome, options),
+            None => committer.commit_transaction(id, &outcome, change_bytes, self.durability),
         };
         if is_large || committed.is_err() {
             committer.abort(id);

@@ -40,8 +40,8 @@ pub(crate) trait Store: Send + Sync {
     /// Returns the state after the last commit. Later commits do not change a snapshot, and a snapshot does not block commits.
     fn snapshot(&self) -> Result<Arc<dyn Snapshot>>;
 
-    /// Writes `changes`, atomically and durably. There is one caller at a time.
-    fn commit(&self, changes: &Changes) -> Result<(), CommitError>;
+    /// Writes `changes` atomically, after all earlier commits. There is one caller at a time.
+    fn commit(&self, changes: &Changes, durability: Durability) -> Result<(), CommitError>;
 
     /// Writes a large commit, atomically and durably. There is one caller at a time. [`commit`](Self::commit) may run meanwhile: then
     /// the keys of both commits differ, and snapshots have the small commit first.
@@ -70,16 +70,16 @@ pub(crate) trait Store: Send + Sync {
     }
 
     /// Whether a commit with changes of this size is expected to end within the time of a [brief](crate::run_briefly) operation.
-    fn is_prompt(&self, _change_bytes: usize) -> bool {
+    fn is_prompt(&self, _change_bytes: usize, _durability: Durability) -> bool {
         false
     }
 
-    /// Sets when later commits return. A store in memory has no durability.
-    fn set_durability(&self, _durability: Durability) {}
-
-    /// Returns when commits return.
-    fn durability(&self) -> Durability {
-        Durability::default()
+    /// Makes all commits durable, unless this takes a commit of the file. Returns whether they are durable.
+    ///
+    /// # Errors
+    /// I/O. Some of the commits may be lost at a power loss.
+    fn sync_log(&self) -> Result<bool> {
+        Ok(true)
     }
 
     /// Makes all commits durable.

@@ -2,6 +2,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::commit::{CommitUrgency, Committer};
+use crate::durability::Durability;
 use crate::error::Result;
 use crate::session::Session;
 
@@ -33,8 +34,8 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn begin(committer: Arc<Committer>) -> Result<Transaction> {
-        let session = Session::begin(committer)?;
+    pub(crate) fn begin(committer: Arc<Committer>, durability: Durability) -> Result<Transaction> {
+        let session = Session::begin(committer, durability)?;
         Ok(Transaction { session })
     }
 

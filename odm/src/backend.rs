@@ -31,7 +31,7 @@
 //! ObjectId.
 //!
 //! **Durability.** A write outside a transaction that returned `Ok`, or a successful [`BackendTransaction::commit`], survives a
-//! crash of the process and of the machine.
+//! crash of the process and of the machine. A write with [`Durability::Relaxed`] survives a crash of the process.
 //!
 //! **Reads.** A read sees every write that was acknowledged before the read began, and nothing that a later failure can roll
 //! back. URL options that relax this (MongoDB's `readPreference` and `readConcernLevel`) apply to [`Backend::client_reads`]
@@ -43,7 +43,7 @@
 //! transaction from its beginning.
 //!
 //! **Changes.** A [watch](Backend::watch) returns every write that is committed after the start of the watch, once and in commit
-//! order. The writes of one transaction are adjacent. Every returned event is durable. Events have MongoDB's form: `_id` (a
+//! order. The writes of one transaction are adjacent. Every returned event is durable, except of a relaxed write. Events have MongoDB's form: `_id` (a
 //! resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the operation
 //! `fullDocument` and `updateDescription`. Further fields differ between backends. A watch that starts after a token misses and
 //! repeats no event, also in another process. If the backend has already deleted the history after the token, the watch or its
@@ -57,6 +57,7 @@
 //! [`BackendTransaction`] aborts the transaction. Dropping the wait for a batch of a cursor loses no documents: the next call
 //! continues.
 
+mod durability;
 #[cfg(feature = "engine")]
 mod engine;
 mod faults;
@@ -69,8 +70,9 @@ mod trial;
 mod weak_backend;
 mod wrapper;
 
+pub use durability::Durability;
 #[cfg(feature = "engine")]
-pub use engine::{Durability, Engine};
+pub use engine::Engine;
 pub use faults::{Fault, Faults};
 #[cfg(feature = "mongodb")]
 pub use mongodb::MongoDb;
@@ -197,6 +199,13 @@ pub trait Backend: Executor {
     /// # }
     /// ```
     fn client_reads(&self) -> Option<Arc<dyn Executor>> {
+        None
+    }
+
+    /// Returns the same database with this durability of its writes. `None` if the backend has a single durability, as MongoDB has:
+    /// there every write is durable.
+    fn with_durability(&self, durability: Durability) -> Option<Arc<dyn Backend>> {
+        let _ = durability;
         None
     }
 

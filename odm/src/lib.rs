@@ -83,6 +83,7 @@ pub mod transfer;
 pub mod __private;
 
 pub use action::{Page, PageToken, Patch};
+pub use backend::Durability;
 pub use bson;
 pub use check::CheckToken;
 pub use error::{Error, ErrorKind, Problem, Result, Violation};

@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::conflicts::ClaimedKeys;
 use super::large::{LargeTurn, MAX_STAGING_TIME, OpenTransaction};
 use super::staging::StagingArea;
-use super::{CommitUrgency, Committer, DatabaseState};
+use super::{CommitOptions, Committer, DatabaseState};
 use crate::brief;
 use crate::catalog::Collection;
 use crate::command::indexes;
 use crate::direction::Direction;
+use crate::durability::Durability;
 use crate::error::Result;
 use crate::index::{Index, IndexState};
 use crate::key;
@@ -68,7 +69,9 @@ impl Committer {
         // An earlier build that failed may have left entries of an index with the same number.
         self.remove_marked()?;
         loop {
-            if self.write(|overlay| create_small(overlay, name, indexes))? {
+            if self.write(Durability::Full, |overlay| {
+                create_small(overlay, name, indexes)
+            })? {
                 return Ok(());
             }
             let built = self.build_beside_others(name, indexes);
@@ -99,7 +102,7 @@ impl Committer {
             })
             .collect();
         let _prefixes = BuildPrefixes::register(&self.builds, &marks);
-        self.write(|overlay| {
+        self.write(Durability::Full, |overlay| {
             overlay.put_removal_marks(&marks);
             Ok(())
         })?;
@@ -123,7 +126,7 @@ impl Committer {
         }
         let turn = self.take_large_turn();
         turn.claim(None, ClaimedKeys::All);
-        self.wait_until_durable()?;
+        self.wait_until_committed()?;
         build.catch_up(&turn)?;
         let finished = build.finish(name, indexes, Finish::Alone)?;
         Ok(finished == Finished::Built)
@@ -239,10 +242,10 @@ impl IndexBuild<'_> {
             committer
                 .store
                 .check_space(&outcome.changes, stage.view())?;
-            let staged =
-                stage.add_write(outcome.changes, &outcome.events, CommitUrgency::Immediate)?;
+            let options = CommitOptions::immediate(Durability::Full);
+            let added = stage.add_write(outcome.changes, &outcome.events, options)?;
             drop(stage);
-            committer.make_durable_now(&staged)?;
+            committer.commit_now(&added)?;
             return Ok(Finished::Built);
         }
     }

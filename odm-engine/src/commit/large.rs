@@ -23,8 +23,9 @@ use std::time::Duration;
 use super::conflicts::{ClaimedKeys, HistoryPosition, KeySet, TransactionId, contended_keys};
 use super::leader::is_storage_full;
 use super::staging::StagingArea;
-use super::{BegunTransaction, CommitUrgency, Committer, DatabaseState, FailedCommit};
+use super::{BegunTransaction, CommitOptions, Committer, DatabaseState, FailedCommit};
 use crate::brief;
+use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::interrupt;
 use crate::overlay::{OverlayOutcome, WriteOverlay};
@@ -55,6 +56,7 @@ impl Committer {
     /// Runs a write on the last durable state, without the lock of the staging area. Runs it again after a conflict.
     pub(super) fn write_beside_others<T>(
         &self,
+        durability: Durability,
         operation: &dyn Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         brief::ensure_may_wait()?;
@@ -76,7 +78,7 @@ impl Committer {
             let committed = match (&repeated, self.is_large(change_bytes)) {
                 (Some(turn), true) => self.commit_in_turn(turn, run.id, &outcome),
                 (None, true) => self.commit_in_turn(&self.take_large_turn(), run.id, &outcome),
-                (_, false) => self.commit_small(run.id, &outcome, change_bytes),
+                (_, false) => self.commit_small(run.id, &outcome, change_bytes, durability),
             };
             match committed {
                 Err(error) if error.is_write_conflict() => {}
@@ -92,7 +94,7 @@ impl Committer {
             let turn = repeated.unwrap_or_else(|| self.take_large_turn());
             turn.claim(None, claimed.clone());
             // A staged write may have changed the keys before the claim.
-            self.wait_until_durable()?;
+            self.wait_until_committed()?;
             (repeated, keys) = (Some(turn), Some(claimed));
         }
     }
@@ -106,11 +108,12 @@ impl Committer {
         id: TransactionId,
         outcome: &OverlayOutcome,
         change_bytes: usize,
+        durability: Durability,
     ) -> Result<()> {
         if self.is_large(change_bytes) {
             return self.commit_in_turn(&self.take_large_turn(), id, outcome);
         }
-        self.commit_small(id, outcome, change_bytes)
+        self.commit_small(id, outcome, change_bytes, durability)
     }
 
     fn commit_small(
@@ -118,9 +121,11 @@ impl Committer {
         id: TransactionId,
         outcome: &OverlayOutcome,
         change_bytes: usize,
+        durability: Durability,
     ) -> Result<()> {
-        let permit = self.permit_commit(CommitUrgency::Immediate, change_bytes)?;
-        self.commit(permit, id, outcome, CommitUrgency::Immediate)
+        let options = CommitOptions::immediate(durability);
+        let permit = self.permit_commit(options, change_bytes)?;
+        self.commit(permit, id, outcome, options)
     }
 
     fn commit_in_turn(
@@ -312,11 +317,11 @@ impl Committer {
         }
     }
 
-    /// Returns once all staged writes are durable or have failed.
-    pub(super) fn wait_until_durable(&self) -> Result<()> {
+    /// Returns once all staged writes are committed or have failed.
+    pub(super) fn wait_until_committed(&self) -> Result<()> {
         let outcome = self.lock_open_staging()?.latest_outcome();
         // A failed write is no part of the state.
-        let _ = self.make_durable(&outcome);
+        let _ = self.wait_for_outcome(&outcome);
         Ok(())
     }
 
@@ -450,9 +455,9 @@ mod tests {
             self.store.snapshot()
         }
 
-        fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+        fn commit(&self, changes: &Changes, durability: Durability) -> Result<(), CommitError> {
             self.call(|hooks| &mut hooks.committed);
-            self.store.commit(changes)
+            self.store.commit(changes, durability)
         }
 
         fn commit_large(&self, commit: &LargeCommit<'_>) -> Result<(), CommitError> {
@@ -517,14 +522,16 @@ mod tests {
     fn a_write_of_many_documents_soon_runs_beside_others() {
         let (database, hooks) = hooked();
         let runs = Cell::new(0);
-        let written = database.committer().write_many(|overlay| {
-            runs.set(runs.get() + 1);
-            thread::sleep(2 * MAX_STAGING_TIME_OF_MANY);
-            brief::check_deadline()?;
-            // The staging area is free for another write.
-            insert(&database, vec![rawdoc! { "_id": 2000, "n": 0 }]);
-            overlay.collection_or_create("many").map(drop)
-        });
+        let written = database
+            .committer()
+            .write_many(Durability::Full, |overlay| {
+                runs.set(runs.get() + 1);
+                thread::sleep(2 * MAX_STAGING_TIME_OF_MANY);
+                brief::check_deadline()?;
+                // The staging area is free for another write.
+                insert(&database, vec![rawdoc! { "_id": 2000, "n": 0 }]);
+                overlay.collection_or_create("many").map(drop)
+            });
         written.unwrap();
         assert_eq!(runs.get(), 2);
         assert_eq!(count(&database, rawdoc! { "_id": 2000 }), 1);
@@ -748,9 +755,9 @@ mod tests {
     fn a_build_starts_again_after_a_drop() {
         let (database, hooks) = hooked();
         hooks.lock().unwrap().written = Some(Box::new(|database| {
-            let drop_all = database
-                .committer()
-                .write(|overlay| crate::command::collections::drop(overlay, "c"));
+            let drop_all = database.committer().write(Durability::Full, |overlay| {
+                crate::command::collections::drop(overlay, "c")
+            });
             drop_all.unwrap();
             insert(database, vec![rawdoc! { "_id": 1, "n": 1 }]);
         }));
@@ -808,14 +815,16 @@ mod tests {
         insert(&database, vec![rawdoc! { "_id": 1 }]);
         let length = || std::fs::metadata(&path).unwrap().len();
         let length_after_close = Cell::new(0);
-        let written = database.committer().write_large(|overlay| {
-            let collection = overlay.collection_or_create("c")?;
-            let text = "x".repeat(10 << 20);
-            overlay.insert(&collection, &rawdoc! { "_id": 2, "text": text })?;
-            database.close();
-            length_after_close.set(length());
-            Ok(())
-        });
+        let written = database
+            .committer()
+            .write_large(Durability::Full, |overlay| {
+                let collection = overlay.collection_or_create("c")?;
+                let text = "x".repeat(10 << 20);
+                overlay.insert(&collection, &rawdoc! { "_id": 2, "text": text })?;
+                database.close();
+                length_after_close.set(length());
+                Ok(())
+            });
         assert!(written.unwrap_err().is_closed());
         assert_eq!(length(), length_after_close.get());
         let database = Database::open(&path).unwrap();

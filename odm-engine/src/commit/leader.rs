@@ -31,7 +31,7 @@ impl<'c> CommitLeader<'c> {
         let mut next = stage.take_batch();
         drop(stage);
         while let Some(batch) = next {
-            let size = batch.changes.len();
+            let (size, durability) = (batch.changes.len(), batch.durability);
             let mut committed = self.commit(&batch);
             stage = self.committer.lock_staging();
             if is_storage_full(&committed) {
@@ -39,7 +39,9 @@ impl<'c> CommitLeader<'c> {
             }
             // If the commit failed, the waiting threads get the error from their outcome.
             let result = self.finish_commit(&mut stage, batch, committed);
-            next = result.ok().and_then(|()| stage.take_smaller_batch(size));
+            next = result
+                .ok()
+                .and_then(|()| stage.take_smaller_batch(size, durability));
             drop(stage);
         }
     }
@@ -47,7 +49,10 @@ impl<'c> CommitLeader<'c> {
     /// Commits to the store.
     fn commit(&self, batch: &CommitBatch) -> Result<(), CommitError> {
         self.is_committing.set(true);
-        let committed = self.committer.store.commit(&batch.changes);
+        let committed = self
+            .committer
+            .store
+            .commit(&batch.changes, batch.durability);
         self.is_committing.set(false);
         committed
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, Collection};
+use crate::durability::Durability;
 use crate::error::{Error, ErrorKind, Result, code};
 use crate::key;
 use crate::overlay::{WriteOverlay, fill_index};
@@ -88,7 +89,7 @@ pub(super) fn check_format(store: &dyn Store) -> Result<()> {
     let version = read_format_version(&view)?;
     let mut write_version = |version: u32| {
         view.put(key::for_format_version(), version.to_be_bytes());
-        let committed = store.commit(view.changes());
+        let committed = store.commit(view.changes(), Durability::Full);
         committed.map_err(CommitError::into_error)
     };
     match version {

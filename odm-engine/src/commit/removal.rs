@@ -9,6 +9,7 @@ use super::Committer;
 use crate::brief;
 use crate::catalog::Catalog;
 use crate::direction::Direction;
+use crate::durability::Durability;
 use crate::error::Result;
 use crate::key;
 use crate::overlay::WriteOverlay;
@@ -27,7 +28,7 @@ impl Committer {
         operation: impl Fn(&mut WriteOverlay) -> Result<T>,
     ) -> Result<T> {
         brief::ensure_may_wait()?;
-        let result = self.write(operation)?;
+        let result = self.write(Durability::Full, operation)?;
         let _ = self.remove_marked();
         Ok(result)
     }
@@ -131,7 +132,7 @@ mod tests {
     fn the_keys_of_a_build_and_keys_without_a_mark_stay() {
         let committer = Committer::open(Box::new(MemoryStore::default())).unwrap();
         let prefix = committer
-            .write(|overlay| {
+            .write(Durability::Full, |overlay| {
                 let documents = [rawdoc! { "_id": 1 }, rawdoc! { "_id": 2 }];
                 insert::run_insert(overlay, "c", &documents, true)?.into_result()?;
                 Ok(key::record_prefix(overlay.collection_or_create("c")?.id))
@@ -140,7 +141,7 @@ mod tests {
         // Another thread has removed the mark.
         assert!(!committer.remove_part(&prefix).unwrap());
         let mark = || {
-            let marked = committer.write(|overlay| {
+            let marked = committer.write(Durability::Full, |overlay| {
                 overlay.put_removal_marks(std::slice::from_ref(&prefix));
                 Ok(())
             });

@@ -3,9 +3,10 @@ use std::sync::Arc;
 
 use super::conflicts::{ConflictTable, KeySet, TransactionId};
 use super::outcome::BatchOutcome;
-use super::{ChangeLogLimits, CommitUrgency, DatabaseState, LogState};
+use super::{ChangeLogLimits, CommitOptions, CommitUrgency, DatabaseState, LogState};
 use crate::catalog::Catalog;
 use crate::change::ChangeEvent;
+use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::store::{Changes, Snapshot, StoreView};
 
@@ -23,6 +24,8 @@ pub(super) struct StagingArea {
     committing_outcome: Option<Arc<BatchOutcome>>,
     /// Whether a gathered change must not wait for other writes.
     is_urgent: bool,
+    /// Whether a gathered change returns when it is on the disk.
+    must_sync: bool,
     conflicts: ConflictTable,
     /// The number of the last added write.
     added: u64,
@@ -30,11 +33,20 @@ pub(super) struct StagingArea {
     durable: u64,
 }
 
+/// An added write.
+pub(super) struct AddedWrite {
+    /// The outcome to wait for.
+    pub(super) outcome: Arc<BatchOutcome>,
+    /// Whether the write has no changes, and returns when the state that it has read is on the disk.
+    pub(super) must_sync_reads: bool,
+}
+
 /// The changes that a leader commits.
 pub(super) struct CommitBatch {
     pub(super) changes: Changes,
     pub(super) catalog: Catalog,
     pub(super) log: LogState,
+    pub(super) durability: Durability,
     pub(super) outcome: Arc<BatchOutcome>,
     /// The number of the last write in the batch.
     last: u64,
@@ -50,6 +62,7 @@ impl StagingArea {
             gathering_outcome: Arc::default(),
             committing_outcome: None,
             is_urgent: false,
+            must_sync: false,
             conflicts: ConflictTable::default(),
             added: 0,
             durable: 0,
@@ -79,39 +92,44 @@ impl StagingArea {
             .begin(self.durable, self.added, self.view.changes())
     }
 
-    /// Adds the changes and events of one write. Returns the outcome to wait for.
+    /// Adds the changes and events of one write.
     pub(super) fn add_write(
         &mut self,
         mut changes: Changes,
         events: &[ChangeEvent],
-        urgency: CommitUrgency,
-    ) -> Result<Arc<BatchOutcome>> {
+        options: CommitOptions,
+    ) -> Result<AddedWrite> {
         let mut log = self.log.clone();
         log.add_events(&self.view, &mut changes, events)?;
-        self.add_logged(changes, log, urgency)
+        self.add_logged(changes, log, options)
     }
 
-    /// Changes the settings of the log, if `chosen` has any. Returns the outcome to wait for.
+    /// Changes the settings of the log, if `chosen` has any.
     pub(super) fn configure_log(
         &mut self,
         chosen: Option<Option<ChangeLogLimits>>,
-    ) -> Result<Arc<BatchOutcome>> {
-        let Some(limits) = chosen else {
-            return Ok(self.latest_outcome());
-        };
+    ) -> Result<AddedWrite> {
         let mut log = self.log.clone();
-        let changes = log.configure(&self.view, limits)?;
-        self.add_logged(changes, log, CommitUrgency::Immediate)
+        let changes = match chosen {
+            Some(limits) => log.configure(&self.view, limits)?,
+            None => Changes::new(),
+        };
+        let options = CommitOptions::immediate(Durability::Full);
+        self.add_logged(changes, log, options)
     }
 
     fn add_logged(
         &mut self,
         changes: Changes,
         log: LogState,
-        urgency: CommitUrgency,
-    ) -> Result<Arc<BatchOutcome>> {
+        options: CommitOptions,
+    ) -> Result<AddedWrite> {
+        let must_sync = options.durability == Durability::Full;
         if changes.is_empty() {
-            return Ok(self.latest_outcome());
+            return Ok(AddedWrite {
+                outcome: self.latest_outcome(),
+                must_sync_reads: must_sync,
+            });
         }
         let mut view = self.view.clone();
         view.apply_changes(&changes);
@@ -119,14 +137,18 @@ impl StagingArea {
         self.view = view;
         self.log = log;
         self.added += 1;
-        self.is_urgent |= urgency == CommitUrgency::Immediate;
+        self.is_urgent |= options.urgency == CommitUrgency::Immediate;
+        self.must_sync |= must_sync;
         self.conflicts.record_write(&changes, self.added);
         if self.gathered.is_empty() {
             self.gathered = changes;
         } else {
             self.gathered.extend(changes);
         }
-        Ok(Arc::clone(&self.gathering_outcome))
+        Ok(AddedWrite {
+            outcome: Arc::clone(&self.gathering_outcome),
+            must_sync_reads: false,
+        })
     }
 
     /// Returns the outcome of the last write that the staged state contains.
@@ -144,20 +166,32 @@ impl StagingArea {
             return None;
         }
         self.is_urgent = false;
+        let durability = match mem::take(&mut self.must_sync) {
+            true => Durability::Full,
+            false => Durability::Relaxed,
+        };
         let outcome = mem::take(&mut self.gathering_outcome);
         self.committing_outcome = Some(Arc::clone(&outcome));
         Some(CommitBatch {
             changes: mem::take(&mut self.gathered),
             catalog: self.catalog.clone(),
             log: self.log.clone(),
+            durability,
             outcome,
             last: self.added,
         })
     }
 
-    /// Hands the gathered changes to a leader, if they are fewer than `changes` and a thread waits for them.
-    pub(super) fn take_smaller_batch(&mut self, changes: usize) -> Option<CommitBatch> {
-        let is_ready = self.is_urgent && self.gathered.len() < changes;
+    /// Hands the gathered changes to a leader that has committed changes of this number and durability, if they are fewer and a thread
+    /// waits for them. The leader of relaxed changes does not wait for the disk.
+    pub(super) fn take_smaller_batch(
+        &mut self,
+        changes: usize,
+        durability: Durability,
+    ) -> Option<CommitBatch> {
+        let is_smaller = self.gathered.len() < changes;
+        let is_slower = self.must_sync && durability == Durability::Relaxed;
+        let is_ready = self.is_urgent && is_smaller && !is_slower;
         if is_ready { self.take_batch() } else { None }
     }
 
@@ -214,6 +248,7 @@ impl StagingArea {
         }
         self.gathered = Changes::new();
         self.is_urgent = false;
+        self.must_sync = false;
         self.reset_to(durable);
     }
 

@@ -68,7 +68,8 @@ pub(crate) struct LoggedStore {
     /// Held during a commit of the file. A thread locks this mutex before the log.
     file_commit: Mutex<()>,
     log: Arc<Mutex<OpenLog>>,
-    is_relaxed: AtomicBool,
+    /// Whether a commit was relaxed since the file was opened.
+    was_relaxed: AtomicBool,
     /// The moving average of the time that a durable record takes, in nanoseconds.
     record_nanos: AtomicU64,
     sync_worker: SyncWorker,
@@ -193,7 +194,7 @@ impl LoggedStore {
                 log,
                 ..OpenLog::default()
             })),
-            is_relaxed: AtomicBool::new(false),
+            was_relaxed: AtomicBool::new(false),
             record_nanos: AtomicU64::new(INITIAL_RECORD_NANOS),
             sync_worker: SyncWorker::default(),
             current: RwLock::new(content),
@@ -210,7 +211,12 @@ impl LoggedStore {
     }
 
     /// Appends the changes to the log. Returns `false` if the commit must be a checkpoint.
-    fn append(&self, state: &mut OpenLog, changes: &Changes) -> Result<bool, CommitError> {
+    fn append(
+        &self,
+        state: &mut OpenLog,
+        changes: &Changes,
+        durability: Durability,
+    ) -> Result<bool, CommitError> {
         if state.is_sync_lost || state.is_closed || state.renamed.is_some() {
             return Ok(false);
         }
@@ -224,7 +230,7 @@ impl LoggedStore {
             return Ok(false);
         }
         // A power loss may keep a large commit, and so must not lose a record beside it, which is the earlier write for readers.
-        let is_synced = self.durability() == Durability::Full || state.is_large_unpublished;
+        let is_synced = durability == Durability::Full || state.is_large_unpublished;
         let start = Instant::now();
         if let Err(error) = log.append(&record, is_synced) {
             state.is_sync_lost = log.has_unsynced_records();
@@ -237,9 +243,12 @@ impl LoggedStore {
         }
         if is_synced {
             self.record_time(start.elapsed());
-        } else if !self.sync_worker.schedule(&self.log) {
-            // After an error, the next commit writes the changes again.
-            let _ = state.sync();
+        } else {
+            self.was_relaxed.store(true, Ordering::Release);
+            if !self.sync_worker.schedule(&self.log) {
+                // After an error, the next commit writes the changes again.
+                let _ = state.sync();
+            }
         }
         self.current_mut(|current| current.apply_changes(changes));
         if let Some(beside_large) = &mut state.beside_large {
@@ -440,19 +449,19 @@ impl Store for LoggedStore {
         Ok(Arc::new(self.current()))
     }
 
-    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+    fn commit(&self, changes: &Changes, durability: Durability) -> Result<(), CommitError> {
         if self.is_read_only() {
             return Err(CommitError::Undone(Error::read_only()));
         }
         self.pause_beside_large();
-        if self.append(&mut self.lock_log(), changes)? {
+        if self.append(&mut self.lock_log(), changes, durability)? {
             return Ok(());
         }
         let _file = self.lock_file();
         let state = &mut *self.lock_log();
         self.ensure_ready(state)?;
         // A commit of the file may have emptied the log meanwhile.
-        if self.append(state, changes)? {
+        if self.append(state, changes, durability)? {
             return Ok(());
         }
         self.checkpoint(state, changes)
@@ -488,38 +497,40 @@ impl Store for LoggedStore {
         }
     }
 
-    fn is_prompt(&self, change_bytes: usize) -> bool {
+    fn is_prompt(&self, change_bytes: usize, durability: Durability) -> bool {
         let average = Duration::from_nanos(self.record_nanos.load(Ordering::Relaxed));
         let time_left = brief::brief_time_left().unwrap_or(MAX_PROMPT_TIME);
-        let is_fast =
-            self.durability() == Durability::Relaxed || average <= time_left.min(MAX_PROMPT_TIME);
+        let is_relaxed = durability == Durability::Relaxed;
+        let is_fast = is_relaxed || average <= time_left.min(MAX_PROMPT_TIME);
         // The log is locked during a sync of relaxed commits.
         is_fast
             && self.log.try_lock().is_ok_and(|state| {
-                let has_room = |log: &WriteAheadLog| log.has_room_for(change_bytes);
+                let has_room = |log: &WriteAheadLog| {
+                    // The sync of a relaxed record may take longer than the sync of this record.
+                    let is_synced = is_relaxed || !log.has_unsynced_records();
+                    is_synced && log.has_room_for(change_bytes)
+                };
                 let is_ready = !state.is_sync_lost && state.pause().is_zero();
                 is_ready && state.log.as_ref().is_some_and(has_room)
             })
     }
 
-    fn set_durability(&self, durability: Durability) {
-        let is_relaxed = durability == Durability::Relaxed;
-        self.is_relaxed.store(is_relaxed, Ordering::Release);
-    }
-
-    fn durability(&self) -> Durability {
-        match self.is_relaxed.load(Ordering::Acquire) {
-            true => Durability::Relaxed,
-            false => Durability::Full,
+    fn sync_log(&self) -> Result<bool> {
+        if !self.was_relaxed.load(Ordering::Acquire) {
+            return Ok(true);
         }
+        let state = &mut *self.lock_log();
+        if state.is_sync_lost {
+            return Ok(false);
+        }
+        let synced = state.sync();
+        synced.map_err(|error| self.file().convert_io(error))?;
+        Ok(true)
     }
 
     fn sync(&self) -> Result<()> {
-        {
-            let state = &mut *self.lock_log();
-            if !state.is_sync_lost {
-                return state.sync().map_err(|error| self.file().convert_io(error));
-            }
+        if self.sync_log()? {
+            return Ok(());
         }
         let _file = self.lock_file();
         let synced = self.checkpoint(&mut self.lock_log(), &Changes::new());
@@ -563,8 +574,14 @@ impl Store for LoggedStore {
     fn spill(&self) -> Result<bool, CommitError> {
         let _file = self.lock_file();
         let state = &mut *self.lock_log();
+        // The order of the moved changes is not the order of the commits. A power loss after a part of a relaxed commit was moved must
+        // find the rest in the log.
+        let sizes = match state.is_sync_lost || state.sync().is_err() {
+            true => &[usize::MAX][..],
+            false => &SPILLED_CHANGES,
+        };
         let mut committed = Ok(());
-        for size in SPILLED_CHANGES {
+        for &size in sizes {
             let moved = self.next_spill(size);
             if moved.is_empty() {
                 return Ok(false);
@@ -670,18 +687,17 @@ mod tests {
         let file = RedbStore::open_storage(InMemoryBackend::new(), LOG_BYTES).unwrap();
         let store = LoggedStore::open(file).unwrap();
         // The first commit creates the log.
-        store.commit(&Changes::new()).unwrap();
-        let is_prompt = |average_micros: u64, limit_micros: u64| {
+        store.commit(&Changes::new(), Durability::Full).unwrap();
+        let is_prompt = |durability, average_micros: u64, limit_micros: u64| {
             let nanos = average_micros * 1_000;
             store.record_nanos.store(nanos, Ordering::Relaxed);
             let limit = Duration::from_micros(limit_micros);
-            brief::run_briefly(limit, || store.is_prompt(100))
+            brief::run_briefly(limit, || store.is_prompt(100, durability))
         };
-        assert!(is_prompt(200, 1_000_000));
-        assert!(!is_prompt(200, 100));
-        assert!(!is_prompt(400, 1_000_000));
-        store.set_durability(Durability::Relaxed);
-        assert!(is_prompt(400, 100));
+        assert!(is_prompt(Durability::Full, 200, 1_000_000));
+        assert!(!is_prompt(Durability::Full, 200, 100));
+        assert!(!is_prompt(Durability::Full, 400, 1_000_000));
+        assert!(is_prompt(Durability::Relaxed, 400, 100));
     }
 
     fn change(number: u32, bytes: usize) -> Changes {
@@ -697,11 +713,13 @@ mod tests {
         let file = RedbStore::open_storage(InMemoryBackend::new(), 256 << 10).unwrap();
         let store = LoggedStore::open(file).unwrap();
         let used_share = || store.lock_log().log.as_ref().unwrap().used_share();
-        store.commit(&Changes::new()).unwrap();
+        store.commit(&Changes::new(), Durability::Full).unwrap();
         let mut number = 0;
         while !store.must_empty_log() {
             number += 1;
-            store.commit(&change(number, 1_000)).unwrap();
+            store
+                .commit(&change(number, 1_000), Durability::Full)
+                .unwrap();
         }
         let before = number;
         assert!((FIRST_PAUSE_SHARE..0.3).contains(&used_share()));
@@ -718,8 +736,11 @@ mod tests {
                     assert!((last..MAX_PAUSE).contains(&pause), "{pause:?}");
                     last = pause;
                     // As a commit, without its pause.
-                    let appended =
-                        store.append(&mut store.lock_log(), &change(before + beside.get(), 8_000));
+                    let appended = store.append(
+                        &mut store.lock_log(),
+                        &change(before + beside.get(), 8_000),
+                        Durability::Full,
+                    );
                     assert!(appended.unwrap());
                 }
                 assert!(last > MAX_PAUSE / 2, "{last:?}");

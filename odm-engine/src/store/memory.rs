@@ -10,6 +10,7 @@ use super::{
     StoredBytes,
 };
 use crate::direction::Direction;
+use crate::durability::Durability;
 use crate::error::Result;
 
 /// A store on a persistent map: a snapshot is a clone that shares the map's nodes.
@@ -33,11 +34,11 @@ impl Store for MemoryStore {
         Ok(Arc::new(MemorySnapshot { map }))
     }
 
-    fn is_prompt(&self, _change_bytes: usize) -> bool {
+    fn is_prompt(&self, _change_bytes: usize, _durability: Durability) -> bool {
         true
     }
 
-    fn commit(&self, changes: &Changes) -> Result<(), CommitError> {
+    fn commit(&self, changes: &Changes, _durability: Durability) -> Result<(), CommitError> {
         let _replacement = self.lock_replacement();
         let mut map = self.lock_state().map.clone();
         map.apply(changes);

@@ -160,6 +160,7 @@ impl Iterator for MergedEntries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durability::Durability;
     use crate::store::Store;
     use crate::store::memory::MemoryStore;
 
@@ -170,7 +171,7 @@ mod tests {
         for key in ["a", "c", "e"] {
             base.put(key.as_bytes(), key.as_bytes());
         }
-        store.commit(base.changes()).unwrap();
+        store.commit(base.changes(), Durability::Full).unwrap();
 
         let mut view = StoreView::new(store.snapshot().unwrap(), Changes::new());
         view.put(*b"b", *b"new");

@@ -589,10 +589,11 @@ fn child_compacts_and_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else {
         return;
     };
-    let database = Database::open(path).unwrap();
-    if std::env::var_os(RELAXED).is_some() {
-        database.set_durability(Durability::Relaxed);
-    }
+    let durability = match std::env::var_os(RELAXED) {
+        Some(_) => Durability::Relaxed,
+        None => Durability::Full,
+    };
+    let database = Database::open(path).unwrap().with_durability(durability);
     let first = i32::try_from(database.count("c", &Count::default()).unwrap()).unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {

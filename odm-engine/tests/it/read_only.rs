@@ -97,7 +97,7 @@ fn the_log_is_read_after_a_crash() {
 fn every_state_of_a_file_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let [path, crashed] = ["data.odm", "crashed.odm"].map(|name| directory.path().join(name));
-    let database = create(&path);
+    let mut database = create(&path);
     let content = |database: &Database| {
         let names = database.list_collections().unwrap();
         let documents: Vec<_> = names.iter().map(|name| all(database, name)).collect();
@@ -114,9 +114,9 @@ fn every_state_of_a_file_is_read() {
                 let index = Index::new([(format!("f{round}"), Direction::Ascending)]);
                 database.create_indexes("c", &[index]).unwrap();
             }
-            3 => database.set_durability(Durability::Relaxed),
+            3 => database = database.with_durability(Durability::Relaxed),
             4 => database.sync().unwrap(),
-            5 => database.set_durability(Durability::Full),
+            5 => database = database.with_durability(Durability::Full),
             6 => {
                 let delete = Delete {
                     filter: rawdoc! { "n": round % 7 },

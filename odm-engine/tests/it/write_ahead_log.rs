@@ -1,6 +1,6 @@
 //! The write-ahead log: commits since the last checkpoint survive a crash, and nothing else is taken for a commit.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use bson::{RawDocumentBuf, rawdoc};
@@ -179,7 +179,7 @@ fn a_power_loss_keeps_a_beginning_of_the_relaxed_commits() {
     let mut lost = 0;
     for seed in 0..150 {
         let (disk, database) = disk_with_records(5);
-        database.set_durability(Durability::Relaxed);
+        let database = database.with_durability(Durability::Relaxed);
         disk.lose_power_after(3 + seed % 30, seed);
         let is_stored = |id: &i32| {
             let inserted = database.insert("c", vec![document(*id)]);
@@ -210,7 +210,7 @@ fn a_power_loss_keeps_no_large_write_without_earlier_relaxed_commits() {
     let mut kept_large = 0;
     for seed in 0..120 {
         let (disk, database) = disk_with_records(1);
-        database.set_durability(Durability::Relaxed);
+        let database = database.with_durability(Durability::Relaxed);
         let is_over = AtomicBool::new(false);
         let seen_before = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -251,23 +251,125 @@ fn a_power_loss_keeps_no_large_write_without_earlier_relaxed_commits() {
 fn synced_commits_survive_a_power_loss() {
     for seed in 0..20 {
         let (disk, database) = disk_with_records(1);
-        database.set_durability(Durability::Relaxed);
+        let database = database.with_durability(Durability::Relaxed);
         (1..4).for_each(|id| insert(&database, id));
         database.sync().unwrap();
         (4..6).for_each(|id| insert(&database, id));
         // A commit with full durability also keeps the relaxed commits before.
-        database.set_durability(Durability::Full);
-        insert(&database, 6);
+        insert(&database.with_durability(Durability::Full), 6);
         disk.lose_power_after(0, seed);
         let database = Database::open_storage(disk.restarted()).unwrap();
         assert_eq!(ids(&database), (0..7).collect::<Vec<_>>());
     }
 }
 
+/// A write with full durability that changes nothing has read relaxed writes, so they are durable when it returns.
+#[test]
+fn a_write_without_changes_keeps_the_relaxed_writes_that_it_has_read() {
+    let update = |filter: RawDocumentBuf| Update {
+        filter,
+        update: rawdoc! { "$set": { "n": 0 } },
+        ..Update::default()
+    };
+    let in_transaction = |database: &Database| {
+        let transaction = database.begin().unwrap();
+        let found = transaction.count("c", &Count::default()).unwrap();
+        assert_eq!(found, 4);
+        transaction.commit().unwrap();
+    };
+    type Write<'a> = &'a dyn Fn(&Database);
+    let writes: [(&str, Write<'_>); 3] = [
+        ("an update of no document", &|database| {
+            let updated = database.update("c", &update(rawdoc! { "_id": 7 })).unwrap();
+            assert_eq!(updated.matched, 0);
+        }),
+        ("an update to the same value", &|database| {
+            let updated = database.update("c", &update(rawdoc! { "_id": 3 })).unwrap();
+            assert_eq!((updated.matched, updated.modified), (1, 0));
+        }),
+        ("a transaction", &in_transaction),
+    ];
+    for (name, write) in writes {
+        let is_kept = |database_of_write: &dyn Fn(&Database) -> Database| {
+            let (disk, database) = disk_with_records(1);
+            let relaxed = database.with_durability(Durability::Relaxed);
+            for id in 1..4 {
+                let inserted = relaxed.insert("c", vec![rawdoc! { "_id": id, "n": 0 }]);
+                inserted.unwrap().into_result().unwrap();
+            }
+            write(&database_of_write(&database));
+            disk.lose_power_after(0, 1);
+            let database = Database::open_storage(disk.restarted()).unwrap();
+            ids(&database).len() == 4
+        };
+        assert!(is_kept(&Database::clone), "{name}");
+        // On a busy machine, the sync of relaxed commits can come first.
+        let relaxed = |database: &Database| database.with_durability(Durability::Relaxed);
+        assert!((0..20).any(|_| !is_kept(&relaxed)), "{name}");
+    }
+}
+
+/// Threads write with both durabilities at once. A power loss keeps every acknowledged write with full durability, also without changes,
+/// and every relaxed write that was acknowledged before its begin.
+#[test]
+fn relaxed_and_durable_writes_share_commits() {
+    const FIRST_DURABLE: i32 = 1_000_000;
+    let mut lost = 0;
+    for seed in 0..40 {
+        let (disk, database) = disk_with_records(0);
+        let relaxed = database.with_durability(Durability::Relaxed);
+        let is_stored = |handle: &Database, id: i32| {
+            let inserted = handle.insert("c", vec![document(id)]);
+            inserted.is_ok_and(|report| report.into_result().is_ok())
+        };
+        let update = Update {
+            filter: rawdoc! { "_id": -1 },
+            update: rawdoc! { "$set": { "n": 1 } },
+            ..Update::default()
+        };
+        let acknowledged = AtomicI32::new(0);
+        disk.lose_power_after(20 + seed % 30, seed);
+        let (durable, relaxed_before) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for id in (0..).take_while(|id| is_stored(&relaxed, *id)) {
+                    acknowledged.store(id + 1, Ordering::SeqCst);
+                }
+            });
+            let mut kept = (0, 0);
+            for round in 0.. {
+                let before = acknowledged.load(Ordering::SeqCst);
+                let is_written = match round % 2 {
+                    0 => is_stored(&database, FIRST_DURABLE + kept.0),
+                    _ => database.update("c", &update).is_ok(),
+                };
+                if !is_written {
+                    break;
+                }
+                kept = (kept.0 + (round + 1) % 2, before);
+            }
+            kept
+        });
+        let database = Database::open_storage(disk.restarted()).unwrap();
+        database.validate().unwrap();
+        let kept = ids(&database).into_iter();
+        let (kept_relaxed, kept_durable): (Vec<_>, Vec<_>) =
+            kept.partition(|id| *id < FIRST_DURABLE);
+        let count = |ids: &[i32]| i32::try_from(ids.len()).unwrap();
+        assert!(count(&kept_durable) >= durable, "{seed}");
+        assert!(count(&kept_relaxed) >= relaxed_before, "{seed}");
+        assert!(kept_relaxed.iter().copied().eq(0..count(&kept_relaxed)));
+        let last_durable = FIRST_DURABLE + count(&kept_durable);
+        assert!(kept_durable.iter().copied().eq(FIRST_DURABLE..last_durable));
+        lost += acknowledged.into_inner() - count(&kept_relaxed);
+    }
+    // Without a loss, the relaxed writes were not relaxed.
+    assert!(lost > 0);
+}
+
 #[test]
 fn relaxed_commits_are_synced_soon() {
     let (disk, database) = disk_with_records(1);
-    database.set_durability(Durability::Relaxed);
+    let database = database.with_durability(Durability::Relaxed);
     for id in 1..4 {
         insert(&database, id);
         let is_synced = (0..1_000).any(|_| {
@@ -282,7 +384,7 @@ fn relaxed_commits_are_synced_soon() {
 #[test]
 fn a_commit_after_a_failed_sync_is_a_checkpoint() {
     let (disk, database) = disk_with_records(1);
-    database.set_durability(Durability::Relaxed);
+    let database = database.with_durability(Durability::Relaxed);
     insert(&database, 1);
     disk.fail_after(0);
     assert!(database.sync().unwrap_err().is_io());
@@ -337,6 +439,6 @@ fn a_brief_write_commits_to_a_fast_disk() {
     let rejection = insert_briefly(&database, vec![document(10_003)]).unwrap_err();
     assert!(rejection.is_would_block());
     // A relaxed commit does not wait for the disk.
-    database.set_durability(Durability::Relaxed);
-    try_often(&|| insert_briefly(&database, vec![document(10_003)]).is_ok());
+    let relaxed = database.with_durability(Durability::Relaxed);
+    try_often(&|| insert_briefly(&relaxed, vec![document(10_003)]).is_ok());
 }

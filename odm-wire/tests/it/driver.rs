@@ -363,24 +363,24 @@ async fn the_reads_of_a_snapshot_session_see_one_state() {
 async fn journaled_writes_and_commits_succeed_with_each_durability() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Database::open(folder.path().join("shop.odm")).unwrap();
-    let server = TestServer::start(Server::builder(engine.clone()).allow_writes()).await;
-    let client = server.client().await;
     let journaled = WriteConcern::builder().journal(true).build();
-    let options = CollectionOptions::builder().write_concern(journaled.clone());
-    let database = client.database("test");
-    let numbers = database.collection_with_options::<Document>("numbers", options.build());
-    for durability in [Durability::Full, Durability::Relaxed] {
-        engine.set_durability(durability);
+    for (before, durability) in [(0, Durability::Full), (2, Durability::Relaxed)] {
+        let engine = engine.with_durability(durability);
+        let server = TestServer::start(Server::builder(engine).allow_writes()).await;
+        let database = server.client().await.database("test");
+        let options = CollectionOptions::builder().write_concern(journaled.clone());
+        let numbers = database.collection_with_options::<Document>("numbers", options.build());
         numbers.insert_one(doc! {}).await.unwrap();
-        let mut session = client.start_session().await.unwrap();
+        let mut session = database.client().start_session().await.unwrap();
         let transaction = session.start_transaction();
         transaction.write_concern(journaled.clone()).await.unwrap();
         let in_transaction = database.collection("numbers");
         let inserted = in_transaction.insert_one(doc! {});
         inserted.session(&mut session).await.unwrap();
         session.commit_transaction().await.unwrap();
+        let count = numbers.count_documents(doc! {}).await.unwrap();
+        assert_eq!(count, before + 2);
     }
-    assert_eq!(numbers.count_documents(doc! {}).await.unwrap(), 4);
 }
 
 /// Reads a number in a transaction, and writes the next number.
@@ -455,6 +455,16 @@ async fn a_change_stream_returns_events_and_resumes() {
     let mut resumed = resumed.await.unwrap();
     let event = resumed.try_next().await.unwrap().unwrap();
     assert_eq!(event.full_document, Some(doc! { "_id": 8 }));
+
+    // Drivers do not resume a stream after this error.
+    let without_tokens = [doc! { "$project": { "_id": 0 } }];
+    let mut changes = numbers.watch().pipeline(without_tokens).await.unwrap();
+    numbers.insert_one(doc! { "_id": 9 }).await.unwrap();
+    let error = changes.try_next().await.unwrap_err();
+    assert!(
+        error.contains_label("NonResumableChangeStreamError"),
+        "{error}"
+    );
 
     // A stream waits for an event without a busy loop, and wakes up at once.
     let mut changes = client.database("test").watch().await.unwrap();

@@ -24,7 +24,6 @@ use std::{
 };
 
 use bson::{RawBson, RawDocumentBuf, raw::cstr};
-pub use odm_engine::Durability;
 use odm_engine::{Database, Modification, Session};
 
 use blocking::Call;
@@ -34,7 +33,7 @@ use watch::EngineChangeCursor;
 
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
-    Executor,
+    Durability, Executor,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, Collection, CollectionDefinition,
         CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
@@ -137,26 +136,16 @@ impl Engine {
         &self.target
     }
 
-    /// Sets when later writes return. The default is [`Durability::Full`]. A database in memory ignores the setting.
-    ///
-    /// ```
-    /// use odm::backend::{Durability, Engine};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> odm::Result<()> {
-    /// # let path = std::env::temp_dir().join(format!("odm-durability-{}.odm", std::process::id()));
-    /// let engine = Engine::open(&path).await?.with_durability(Durability::Relaxed);
-    /// # drop(engine);
-    /// # let _ = std::fs::remove_file(path);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// The URL has the same setting: `odm:shop.odm?durability=relaxed`.
+    /// Returns a handle to the same database with this durability of its writes.
     #[must_use]
-    pub fn with_durability(self, durability: Durability) -> Self {
-        self.target.set_durability(durability);
-        self
+    pub fn with_durability(&self, durability: Durability) -> Self {
+        let durability = match durability {
+            Durability::Full => odm_engine::Durability::Full,
+            Durability::Relaxed => odm_engine::Durability::Relaxed,
+        };
+        Self {
+            target: Arc::new(self.target.with_durability(durability)),
+        }
     }
 }
 
@@ -395,6 +384,10 @@ impl Backend for Engine {
         Capabilities::new(true)
             .with_change_streams(true)
             .with_serial_writes(true)
+    }
+
+    fn with_durability(&self, durability: Durability) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self::with_durability(self, durability)))
     }
 
     fn system_name(&self) -> &'static str {

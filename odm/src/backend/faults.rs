@@ -175,6 +175,13 @@ impl<T: Executor + AbortOnFault + ?Sized> Wrapper for Faults<T> {
         })
     }
 
+    fn wrap_backend(&self, backend: Arc<dyn Backend>) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Faults {
+            inner: backend,
+            planned: Arc::clone(&self.planned),
+        }))
+    }
+
     fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         Some(Arc::new(Faults {
             inner: reads,

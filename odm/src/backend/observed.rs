@@ -93,6 +93,11 @@ impl Observed<dyn Backend> {
         }))
     }
 
+    /// Returns a handle for a different backend, with the same settings.
+    pub(crate) fn for_backend(&self, backend: Arc<dyn Backend>) -> Self {
+        self.wrap(backend)
+    }
+
     /// Returns a handle whose operations fail as after the drop of the backend.
     pub(crate) fn dropped(&self) -> Self {
         self.wrap(Arc::new(WeakBackend::dropped(&*self.inner)))

@@ -116,6 +116,13 @@ impl<T: Executor + ?Sized> Wrapper for Recorder<T> {
         })
     }
 
+    fn wrap_backend(&self, backend: Arc<dyn Backend>) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Recorder {
+            inner: backend,
+            operations: Arc::clone(&self.operations),
+        }))
+    }
+
     fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         Some(Arc::new(Recorder {
             inner: reads,

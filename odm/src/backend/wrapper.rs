@@ -6,7 +6,7 @@ use bson::{RawBson, RawDocumentBuf};
 
 use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
-    Executor,
+    Durability, Executor,
     operation::{
         AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
         DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
@@ -45,6 +45,14 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     /// If this method returns `None`, these reads pass through the wrapper as ordinary reads.
     fn wrap_client_reads(&self, reads: Arc<dyn Executor>) -> Option<Arc<dyn Executor>> {
         let _ = reads;
+        None
+    }
+
+    /// Wraps the backend [with a durability](Backend::with_durability) in the same wrapper.
+    ///
+    /// If this method returns `None`, all writes have the durability of the wrapped backend, as on a backend with a single durability.
+    fn wrap_backend(&self, backend: Arc<dyn Backend>) -> Option<Arc<dyn Backend>> {
+        let _ = backend;
         None
     }
 
@@ -157,6 +165,10 @@ impl<W: Wrapper<Inner = dyn Backend>> Backend for W {
 
     fn client_reads(&self) -> Option<Arc<dyn Executor>> {
         self.wrap_client_reads(self.inner().client_reads()?)
+    }
+
+    fn with_durability(&self, durability: Durability) -> Option<Arc<dyn Backend>> {
+        self.wrap_backend(self.inner().with_durability(durability)?)
     }
 
     fn system_name(&self) -> &'static str {

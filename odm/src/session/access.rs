@@ -44,6 +44,8 @@ use crate::{
 pub struct Access {
     executor: Arc<dyn Executor>,
     backend: Arc<Observed<dyn Backend>>,
+    /// The backend with the durability of the opened database, for background work. It lives as long as a handle of the application.
+    opened: Arc<Observed<dyn Backend>>,
     /// The executor of [`ReadTarget::AsClient`]. `None` in a transaction, and if all reads go to the same server.
     client_reads: Option<Arc<dyn Executor>>,
     reads: ReadTarget,
@@ -94,6 +96,7 @@ impl Access {
         Self {
             executor: backend.clone(),
             client_reads: backend.client_reads(),
+            opened: backend.clone(),
             backend,
             reads: ReadTarget::Primary,
             models: S::MODELS,
@@ -110,6 +113,17 @@ impl Access {
             read_preference: None,
             n_plus_one: Arc::default(),
             shared: Arc::new(state),
+        }
+    }
+
+    /// Returns the access through a backend of the same database with a different durability.
+    pub(crate) fn with_durability_of(&self, backend: Arc<dyn Backend>) -> Self {
+        let backend = Arc::new(self.backend.for_backend(backend));
+        Self {
+            executor: backend.clone(),
+            client_reads: backend.client_reads(),
+            backend,
+            ..self.clone()
         }
     }
 
@@ -170,12 +184,14 @@ impl Access {
             return self.clone();
         }
         let backend = Arc::new(match &self.explanation {
-            None => self.backend.downgrade(),
+            None => self.opened.downgrade(),
             // The trial ends when the write returns, so background work stays pending.
             Some(_) => self.backend.dropped(),
         });
         Self {
             executor: backend.clone(),
+            // A strong reference would keep the file open.
+            opened: backend.clone(),
             backend,
             is_background: true,
             transaction_scope: None,

@@ -14,7 +14,7 @@ use crate::{
     Result,
     action::{Lengths, measure_lengths},
     backend::{
-        Backend, CompactionReport,
+        Backend, CompactionReport, Durability,
         operation::{CountOperation, ReadOptions},
     },
     check::{Backfill, Repair, declared},
@@ -96,6 +96,52 @@ impl<S: Schema> Database<S> {
     /// maintenance.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// Returns a handle to the same database with this durability for its writes and transactions. The default is
+    /// [`Durability::Full`], or the option `durability` of the URL.
+    ///
+    /// [`Durability::Relaxed`] suits writes that a program can repeat, such as visits, caches and imports. They are faster, because
+    /// they start no sync of the file. Only the embedded engine has relaxed writes. On MongoDB, every write is durable. So are large
+    /// writes, indexes and dropped collections on the engine. Work that goes on after a write has returned has the durability of the
+    /// opened database.
+    ///
+    /// ```
+    /// # use odm::prelude::*;
+    /// use odm::Durability;
+    ///
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "visits")]
+    /// # struct Visit { #[serde(rename = "_id")] id: i64, page: String }
+    /// # #[derive(Debug, Serialize, Deserialize, Document)]
+    /// # #[document(collection = "orders")]
+    /// # struct Order { #[serde(rename = "_id")] id: i64, total: i64 }
+    /// # #[derive(Schema)] #[schema(models(Visit, Order))] struct Shop;
+    /// # #[cfg(feature = "engine")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> odm::Result<()> {
+    /// # let path = std::env::temp_dir().join(format!("odm-durability-{}.odm", std::process::id()));
+    /// # let url = format!("odm:{}", path.display());
+    /// let db = odm::Database::<Shop>::open(url).await?;
+    /// let relaxed = db.with_durability(Durability::Relaxed);
+    /// relaxed.insert(Visit { id: 1, page: "/".into() }).await?;
+    /// db.insert(Order { id: 1, total: 12 }).await?; // durable, and the visit before too
+    /// # db.close().await?;
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "engine"))]
+    /// # fn main() {}
+    /// ```
+    #[must_use]
+    pub fn with_durability(&self, durability: Durability) -> Self {
+        let Some(backend) = self.backend.with_durability(durability) else {
+            return self.clone();
+        };
+        Self {
+            session: Session::new(self.session.access().with_durability_of(backend.clone())),
+            backend,
+        }
     }
 
     /// Closes the database, with its files or connections, for all handles. Later operations, also of open transactions and
@@ -446,8 +492,8 @@ impl<S: Schema> Database<S> {
 
     /// Watches the changes of the documents of a model, by any process.
     ///
-    /// Every change is returned once, in the order of the commits, and only after the change is durable. A later watch can
-    /// continue after the [token](crate::watch::ChangeStream::token) of a change without a gap.
+    /// Every change is returned once, in the order of the commits, and only after the change is durable, except for a write with
+    /// [`Durability::Relaxed`]. A later watch can continue after the [token](crate::watch::ChangeStream::token) of a change without a gap.
     ///
     /// # Errors
     ///
@@ -491,7 +537,8 @@ impl<S: Schema> Database<S> {
     /// Watches the changes of the documents of all models without a scope, by any process, in one stream with one token.
     /// [`all_scopes`](Session::all_scopes) has the same method for all models.
     ///
-    /// Every change is returned once, in the order of the commits over all models, and only after the change is durable.
+    /// Every change is returned once, in the order of the commits over all models, and only after the change is durable, except for a
+    /// write with [`Durability::Relaxed`].
     ///
     /// # Errors
     ///

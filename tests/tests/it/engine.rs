@@ -11,9 +11,9 @@ use std::{
 use bson::{RawDocumentBuf, rawdoc};
 use futures_util::FutureExt;
 use odm::{
-    ErrorKind, Result,
+    Durability, ErrorKind, Result,
     backend::{
-        self, Backend, BackendTransaction, BoxFuture, Capabilities, Executor, Wrapper,
+        self, Backend, BackendTransaction, BoxFuture, Capabilities, Executor, Recorder, Wrapper,
         operation::{
             AggregateOperation, CountOperation, DocumentChange, InsertOperation, Operation,
             ReadOptions, UpdateOperation,
@@ -755,4 +755,88 @@ async fn the_url_sets_the_durability() {
         assert_eq!(error.kind(), ErrorKind::InvalidUrl, "{error}");
         assert!(error.to_string().contains("?durability=relaxed"), "{error}");
     }
+}
+
+/// Returns a database on a backend, with many lines that have a copy of the name of host 1.
+async fn net_with_lines(backend: Arc<dyn Backend>) -> NetDb {
+    let db = NetDb::with_backend(backend);
+    db.sync_indexes().await.unwrap();
+    db.insert(host(1)).await.unwrap();
+    let lines = (0..10_000).map(|id| NewLine {
+        id,
+        host: Ref::new(1),
+    });
+    db.insert_many(lines).await.unwrap();
+    db.wait_for_pending().await.unwrap();
+    db
+}
+
+async fn rename_host(db: &NetDb) {
+    let renamed = db.update::<Host>(1).set(|h| h.name(), "after");
+    renamed.await.unwrap();
+}
+
+/// A handle has a durability of its own, and shares everything else with the opened database. Its background work goes on after the
+/// drop of the handle.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handle_has_a_durability_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("odm:{}", folder.path().join("net.odm").display());
+    let recorded = Arc::new(Recorder::new(backend::open(&url).await.unwrap()));
+    let db = net_with_lines(recorded.clone()).await;
+    let durability = |db: &NetDb| {
+        let text = format!("{:?}", db.backend());
+        ["Full", "Relaxed"].map(|name| text.contains(&format!("durability: {name}")))
+    };
+    let relaxed = db.with_durability(Durability::Relaxed);
+    assert_eq!(durability(&db), [true, false]);
+    assert_eq!(durability(&relaxed), [false, true]);
+    let full = relaxed.with_durability(Durability::Full);
+    assert_eq!(durability(&full), [true, false]);
+
+    recorded.clear();
+    let in_transaction = async |tx: odm::Transaction<Net>| tx.insert(host(2)).await.map(drop);
+    relaxed.transaction(in_transaction).await.unwrap();
+    // The recorder sees the writes of all handles.
+    assert!(recorded.writes() > 0);
+    rename_host(&relaxed).await;
+    drop(relaxed);
+    assert!(!db.pending().await.unwrap().is_empty());
+    let fan_out = async {
+        while !db.pending().await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, fan_out).await.unwrap();
+    let renamed = db.find::<Line>().filter(|l| l.name().eq("after"));
+    assert_eq!(renamed.count().await.unwrap(), 10_000);
+    assert_clean(&db).await;
+
+    // A database in memory has no durability.
+    let memory = NetDb::open("memory:").await.unwrap();
+    let relaxed = memory.with_durability(Durability::Relaxed);
+    relaxed.insert(host(1)).await.unwrap();
+    assert!(memory.exists::<Host>(1).await.unwrap());
+}
+
+/// Background work keeps no database open, and its rest stays pending.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_database_ends_its_background_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("odm:{}", folder.path().join("net.odm").display());
+    let backend = backend::open(&url).await.unwrap();
+    let weak = Arc::downgrade(&backend);
+    let db = net_with_lines(backend).await;
+    rename_host(&db).await;
+    drop(db);
+    let end = async {
+        while weak.strong_count() > 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, end).await.unwrap();
+    let db = NetDb::open(&url).await.unwrap();
+    assert!(!db.pending().await.unwrap().is_empty());
 }

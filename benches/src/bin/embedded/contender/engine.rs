@@ -190,9 +190,11 @@ impl Contender for RawEngine {
 
     async fn set_commit_mode(&mut self, mode: CommitMode) -> Result<()> {
         match mode {
-            CommitMode::Relaxed => self.database.set_durability(Durability::Relaxed),
+            CommitMode::Relaxed => {
+                self.database = self.database.with_durability(Durability::Relaxed);
+            }
             CommitMode::Durable => {
-                self.database.set_durability(Durability::Full);
+                self.database = self.database.with_durability(Durability::Full);
                 self.database.sync()?;
             }
         }

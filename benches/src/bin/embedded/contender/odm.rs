@@ -1,12 +1,8 @@
 //! odm, on the engine on disk or in memory.
 
-use std::{ops::Range, path::Path, sync::Arc, time::Duration};
+use std::{ops::Range, path::Path, time::Duration};
 
-use odm::{
-    Database,
-    backend::{Durability, Engine},
-    prelude::*,
-};
+use odm::{Database, Durability, prelude::*};
 use odm_benches::tasks::{NewPerson, Task};
 use tokio::task::JoinSet;
 
@@ -20,32 +16,33 @@ use crate::data::{
 const MAX_PENDING_WAIT: Duration = Duration::from_secs(600);
 
 pub(crate) struct Odm {
-    /// For the durability. `None` in memory, and if the database was opened by its URL.
-    engine: Option<Engine>,
     db: Database<Shop>,
+    is_on_disk: bool,
 }
 
 impl Odm {
     pub(crate) async fn create(path: &Path) -> Result<Self> {
-        let engine = Engine::open(path).await?;
-        let db = Database::with_backend(Arc::new(engine.clone()));
-        db.sync_indexes().await?;
-        Ok(Self {
-            engine: Some(engine),
-            db,
-        })
+        let created = Self::open(path).await?;
+        created.db.sync_indexes().await?;
+        Ok(created)
     }
 
     /// Opens the database like a program at its start.
     pub(crate) async fn open(path: &Path) -> Result<Self> {
         let db = Database::open(&format!("odm:{}", path.display())).await?;
-        Ok(Self { engine: None, db })
+        Ok(Self {
+            db,
+            is_on_disk: true,
+        })
     }
 
     pub(crate) async fn create_in_memory() -> Result<Self> {
         let db = Database::open("memory:").await?;
         db.sync_indexes().await?;
-        Ok(Self { engine: None, db })
+        Ok(Self {
+            db,
+            is_on_disk: false,
+        })
     }
 }
 
@@ -133,14 +130,13 @@ impl Contender for Odm {
     }
 
     async fn set_commit_mode(&mut self, mode: CommitMode) -> Result<()> {
-        let Some(engine) = self.engine.clone() else {
+        if !self.is_on_disk {
             return unsupported();
-        };
-        // The same setting as `?durability=relaxed` in the URL.
-        drop(engine.with_durability(match mode {
+        }
+        self.db = self.db.with_durability(match mode {
             CommitMode::Durable => Durability::Full,
             CommitMode::Relaxed => Durability::Relaxed,
-        }));
+        });
         Ok(())
     }
 
