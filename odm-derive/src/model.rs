@@ -47,6 +47,8 @@ pub(crate) struct Field<'a> {
     pub(crate) skip_if: Option<LitStr>,
     /// serde's `with = "odm::native"`.
     pub(crate) native: bool,
+    /// Whether serde reads the value with its type, or with the type's `Default` if the field is missing.
+    pub(crate) is_read_plainly: bool,
     /// The kind of managed value, if the framework manages the field.
     pub(crate) managed: Option<ManagedKind>,
     /// The link settings of a reference.
@@ -340,6 +342,7 @@ impl<'a> Field<'a> {
             default: serde.default,
             skip_if: serde.skip_if,
             native: serde.native,
+            is_read_plainly: serde.with.is_none() && serde.default != Some(SerdeDefault::Function),
             managed: ManagedKind::from_attrs(&field.attrs)
                 .filter(|_| !matches!(place, FieldPlace::Variant)),
             is_valid: ctxt.error_count() == errors_before,

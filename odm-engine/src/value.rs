@@ -15,8 +15,8 @@ use crate::{Error, Result};
 
 pub(crate) use decimal::{Decimal, DecimalFunction, Rounding};
 pub(crate) use lookup::{
-    FieldPosition, begins_with_scalar_id, changed_fields, find_scalar, get, is_same_at,
-    scalar_fields,
+    FieldPosition, ScalarFields, begins_with_scalar_id, changed_fields, find_scalar, get,
+    is_same_at, scalar_fields,
 };
 pub(crate) use number::Number;
 pub(crate) use sum::ExactSum;

@@ -22,6 +22,9 @@ const ALLOWED_STAGES: &[&str] = &[
     "$unset",
 ];
 
+/// The error code of a stage that does not exist.
+const UNKNOWN_STAGE: i32 = 40324;
+
 /// The number of events that the pipeline drops before a read ends without an event.
 const MAX_DROPPED_EVENTS: usize = 100;
 
@@ -57,7 +60,7 @@ impl ChangeCursor {
         options: &RawDocument,
         stages: &[RawDocumentBuf],
     ) -> Result<ChangeCursor> {
-        check_stages(stages)?;
+        check_stages(database, stages)?;
         let mut options = Arguments::nested("$changeStream", options)?;
         let full_document = match options.text("fullDocument")?.as_deref() {
             None | Some("default") => FullDocument::Default,
@@ -168,6 +171,7 @@ impl ChangeCursor {
         if self.stages.is_empty() {
             return Ok(Some(event));
         }
+        let token = self.stream.resume_token().into();
         let aggregate = Aggregate {
             pipeline: documents::pipeline_on([event], &self.stages),
             ..Aggregate::default()
@@ -176,16 +180,16 @@ impl ChangeCursor {
             .database
             .aggregate(documents::NO_COLLECTION, &aggregate)?
             .next();
-        let kept = kept.transpose()?;
-        if kept
-            .as_ref()
-            .is_some_and(|event| !matches!(event.get("_id"), Ok(Some(_))))
-        {
+        let Some(kept) = kept.transpose()? else {
+            return Ok(None);
+        };
+        if kept.get("_id")?.map(RawBson::from) != Some(token) {
             let message =
-                "the pipeline removed the resume token `_id` of an event; keep the field `_id`";
-            return Err(CommandError::new(code::CHANGE_STREAM_FATAL_ERROR, message));
+                "the pipeline changed the resume token `_id` of an event; keep the field `_id`";
+            let error = CommandError::new(code::CHANGE_STREAM_FATAL_ERROR, message);
+            return Err(error.with_label("NonResumableChangeStreamError"));
         }
-        Ok(kept)
+        Ok(Some(kept))
     }
 }
 
@@ -195,11 +199,21 @@ fn no_images(mode: &str) -> CommandError {
     ))
 }
 
-fn check_stages(stages: &[RawDocumentBuf]) -> Result<()> {
+fn check_stages(database: &Database, stages: &[RawDocumentBuf]) -> Result<()> {
     for stage in stages {
         let name = stage.iter().next().transpose()?;
         let name = name.map_or("", |(name, _)| name.as_str());
         if !ALLOWED_STAGES.contains(&name) {
+            // An unknown stage is a different error.
+            let aggregate = Aggregate {
+                pipeline: documents::pipeline_on([], std::slice::from_ref(stage)),
+                ..Aggregate::default()
+            };
+            if let Err(error) = database.aggregate(documents::NO_COLLECTION, &aggregate)
+                && error.code() == Some(UNKNOWN_STAGE)
+            {
+                return Err(error.into());
+            }
             let message = format!("{name} is not permitted in a $changeStream pipeline");
             return Err(CommandError::new(code::ILLEGAL_OPERATION, message));
         }

@@ -42,7 +42,9 @@ pub(crate) struct RequestOptions {
 pub(crate) enum ReadConcern {
     /// The last durable state, or the state of the transaction.
     Current,
-    /// The same, with a level that a write cannot have.
+    /// The same, with a level that a change stream cannot have: `local` or `available`.
+    Weak(&'static str),
+    /// The same, with a level that a write and a change stream cannot have.
     Linearizable,
     /// A state outside of a transaction that later reads see again: a new state, or the state with this time.
     Snapshot(Option<Timestamp>),
@@ -170,6 +172,8 @@ fn take_read_concern(arguments: &mut Arguments, number: OperationNumber) -> Resu
             })
         }
         Some("linearizable") => ReadConcern::Linearizable,
+        Some("local") => ReadConcern::Weak("local"),
+        Some("available") => ReadConcern::Weak("available"),
         _ => ReadConcern::Current,
     };
     concern.refuse(&["atClusterTime"])?;

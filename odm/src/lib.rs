@@ -64,6 +64,7 @@ mod language;
 mod metadata;
 mod model;
 mod overflow;
+mod parallel;
 mod session;
 mod write;
 

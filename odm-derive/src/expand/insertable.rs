@@ -1,9 +1,9 @@
 //! Code generation for inserts: a document is inserted as itself or, with managed fields, as an insert struct without these
 //! fields.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Attribute, Generics, Ident, Path, ext::IdentExt, spanned::Spanned};
+use syn::{Attribute, Generics, Ident, Path, ext::IdentExt, parse_quote, spanned::Spanned};
 
 use super::{
     GeneratedCode, PrivatePath, allow_lints, fields::stored_item, where_bounds, with_params,
@@ -18,6 +18,8 @@ use crate::{
 pub(crate) struct DeclaredWith<'a> {
     derives: &'a [Path],
     denies_unknown_fields: bool,
+    /// Whether another derive can read serde's attributes of the struct.
+    keeps_serde_attrs: bool,
 }
 
 impl<'a> DeclaredWith<'a> {
@@ -25,6 +27,8 @@ impl<'a> DeclaredWith<'a> {
         Self {
             derives,
             denies_unknown_fields: false,
+            // The derive of the projection.
+            keeps_serde_attrs: true,
         }
     }
 
@@ -32,6 +36,7 @@ impl<'a> DeclaredWith<'a> {
         Self {
             derives: &container.insert_derive,
             denies_unknown_fields: container.deny_unknown_fields.is_some(),
+            keeps_serde_attrs: !container.insert_derive.is_empty(),
         }
     }
 }
@@ -162,7 +167,18 @@ impl Model<'_> {
         let DeclaredWith {
             derives,
             denies_unknown_fields,
+            keeps_serde_attrs,
         } = declared_with;
+        if !keeps_serde_attrs && given_fields.iter().all(|field| field.is_read_plainly) {
+            return self.declare_plain_struct(
+                declared_struct,
+                given_fields,
+                types,
+                denies_unknown_fields,
+                doc,
+                private,
+            );
+        }
         let deny = denies_unknown_fields.then(|| quote!(#[serde(deny_unknown_fields)]));
         let vis = &self.input.vis;
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
@@ -192,6 +208,95 @@ impl Model<'_> {
         GeneratedCode {
             types: declared,
             rest: [
+                clone_and_debug(declared_struct, &self.input.generics, &idents, types),
+                default_impl(declared_struct, &self.input.generics, &idents, types),
+            ]
+            .into_iter()
+            .collect(),
+        }
+    }
+
+    /// Returns a struct that the library reads as serde would, with much less code than serde's derive.
+    fn declare_plain_struct(
+        &self,
+        declared_struct: &Ident,
+        given_fields: &[&Field<'_>],
+        types: &[TokenStream],
+        denies_unknown_fields: bool,
+        doc: &str,
+        private: &PrivatePath,
+    ) -> GeneratedCode {
+        let vis = &self.input.vis;
+        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
+        let (_, type_generics, where_clause) = self.input.generics.split_for_impl();
+        let fields = given_fields.iter().zip(types).map(|(field, ty)| {
+            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
+            quote!(#(#docs)* #vis #ident: #ty)
+        });
+        let (idents, lints) = (given_fields.iter().map(|field| field.ident), allow_lints());
+        let idents: Vec<_> = idents.collect();
+        let types_of_struct = quote! {
+            #[doc = #doc]
+            #lints
+            #vis struct #declared_struct #decl #where_clause {
+                #(#fields,)*
+            }
+        };
+        let mut reading_generics = self.input.generics.clone();
+        reading_generics.params.insert(0, parse_quote!('__de));
+        let (reading_generics, _, _) = reading_generics.split_for_impl();
+        let name = declared_struct.unraw().to_string();
+        let stored = given_fields.iter().map(|field| &field.stored);
+        let positions: Vec<_> = (0..given_fields.len())
+            .map(Literal::usize_unsuffixed)
+            .collect();
+        let locals: Vec<_> = (0..given_fields.len())
+            .map(|n| format_ident!("field{n}"))
+            .collect();
+        let reads = given_fields
+            .iter()
+            .zip(&locals)
+            .map(|(field, local)| quote_spanned!(field.ty.span()=> reader.read(&mut #local)?));
+        let values = given_fields.iter().zip(&locals).zip(&positions);
+        let values = values.map(|((field, local), position)| match field.default {
+            Some(_) => quote_spanned!(field.ty.span()=> #local.unwrap_or_default()),
+            None => quote_spanned!(field.ty.span()=> reader.complete(#position, #local)?),
+        });
+        let reading = quote! {
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #reading_generics #private::ReadFields<'__de> for #declared_struct #type_generics #where_clause {
+                const NAME: &'static str = #name;
+                const FIELDS: &'static [&'static str] = &[#(#stored),*];
+                const DENIES_UNKNOWN_FIELDS: bool = #denies_unknown_fields;
+                fn read_fields<__R: #private::FieldReader<'__de>>(
+                    mut reader: __R,
+                ) -> ::core::result::Result<Self, __R::Error> {
+                    #(let mut #locals = #private::None;)*
+                    while let #private::Some(field) = reader.next_field()? {
+                        match field {
+                            #(#positions => #reads,)*
+                            _ => {}
+                        }
+                    }
+                    #private::Ok(Self { #(#idents: #values,)* })
+                }
+            }
+
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #reading_generics #private::Deserialize<'__de> for #declared_struct #type_generics #where_clause {
+                fn deserialize<__D: #private::serde::Deserializer<'__de>>(
+                    deserializer: __D,
+                ) -> ::core::result::Result<Self, __D::Error> {
+                    #private::read_struct(deserializer)
+                }
+            }
+        };
+        GeneratedCode {
+            types: types_of_struct,
+            rest: [
+                reading,
                 clone_and_debug(declared_struct, &self.input.generics, &idents, types),
                 default_impl(declared_struct, &self.input.generics, &idents, types),
             ]

@@ -90,11 +90,8 @@ fn scalar_keys(state: &IndexState, document: &RawDocument) -> Result<Option<Inde
     };
     let key = encode_key(state, fields.values.iter().copied())?;
     let mut keys = IndexKeys::default();
-    if let Some(part) = &state.part {
-        keys.stored_part = match fields.are_in_order {
-            true => part::scalar_part_to_store(&state.index, &fields.values, &key),
-            false => part.part_to_store(&state.index, &state.paths, document, &key)?,
-        };
+    if state.part.is_some() {
+        keys.stored_part = part::scalar_part_to_store(&state.index, &fields, &key);
     }
     keys.keys.insert(key);
     Ok(Some(keys))

@@ -155,27 +155,38 @@ fn value_at<'d>(document: &'d RawDocument, path: &[PathPart]) -> Option<RawBsonR
     }
 }
 
-/// Returns the part to store for a document's only key; empty if the key determines the part. The document has the fields at the top
-/// level, in the order of the index, with these values.
+/// Returns the part to store for a document's only key; empty if the key determines the part. `fields` are the fields of the index, at
+/// the top level of the document.
 pub(super) fn scalar_part_to_store(
     index: &Index,
-    values: &[RawBsonRef<'_>],
+    fields: &value::ScalarFields<'_>,
     key: &[u8],
 ) -> Vec<u8> {
-    let fields = || index.keys.iter().zip(values);
-    let mut decoder = KeyDecoder::new(key);
-    let types = fields().map(|((_, direction), value)| {
-        let decoded = decoder.next_value(*direction)?;
-        DecodedType::find(&decoded, Some(*value)).map(|found| found as u8)
-    });
-    if let Some(types) = types.collect::<Option<Vec<u8>>>().and_then(encode_types) {
+    // The types lack the order of the fields.
+    if fields.are_in_order()
+        && let Some(types) = types_of_scalars(index, &fields.values, key)
+    {
         return types;
     }
     let mut part = RawDocumentBuf::new();
-    for ((path, _), value) in fields() {
-        append_field(&mut part, path, *value);
+    for place in &fields.order {
+        if let (Some((path, _)), Some(value)) = (index.keys.get(*place), fields.values.get(*place))
+        {
+            append_field(&mut part, path, *value);
+        }
     }
     part.into_bytes()
+}
+
+/// Returns the types of the values, if the values of the key can have these types.
+fn types_of_scalars(index: &Index, values: &[RawBsonRef<'_>], key: &[u8]) -> Option<Vec<u8>> {
+    let mut decoder = KeyDecoder::new(key);
+    let types = index.keys.iter().zip(values);
+    let types = types.map(|((_, direction), value)| {
+        let decoded = decoder.next_value(*direction)?;
+        DecodedType::find(&decoded, Some(*value)).map(|found| found as u8)
+    });
+    types.collect::<Option<Vec<u8>>>().and_then(encode_types)
 }
 
 /// Returns the part of a document from the key and stored part of its entry.
@@ -351,12 +362,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scalar_parts_equal_projected_parts(a in any_value(), b in any_value()) {
-            let state = state(&["a", "b"]);
-            let document = RawDocumentBuf::try_from(&doc! { "a": a, "z": 1, "b": b }).unwrap();
+        fn scalar_parts_equal_projected_parts(
+            a in any_value(),
+            b in any_value(),
+            paths in prop::sample::select(vec![&["a", "b"][..], &["b", "a"], &["b", "a", "_id"], &["_id", "a", "b"]]),
+        ) {
+            let state = state(paths);
+            let document = RawDocumentBuf::try_from(&doc! { "_id": 7, "a": a, "z": 1, "b": b }).unwrap();
             let names = state.paths.iter().map(Path::as_str);
             if let Some(fields) = value::scalar_fields(&document, names) {
-                prop_assert!(fields.are_in_order);
+                prop_assert_eq!(fields.are_in_order(), paths.is_sorted());
                 let keys = keys_of(&state, &document).unwrap();
                 let key = keys.keys.first().unwrap();
                 let part = state.part.as_ref().unwrap();

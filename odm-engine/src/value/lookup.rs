@@ -70,8 +70,15 @@ pub(crate) fn is_same_at<'n>(
 /// The values of some top-level fields, in the order of their names in a request.
 pub(crate) struct ScalarFields<'d> {
     pub(crate) values: Vec<RawBsonRef<'d>>,
-    /// Whether the document has the fields in the same order.
-    pub(crate) are_in_order: bool,
+    /// The positions in `values`, in the order of the document.
+    pub(crate) order: Vec<usize>,
+}
+
+impl ScalarFields<'_> {
+    /// Whether the document has the fields in the order of the request.
+    pub(crate) fn are_in_order(&self) -> bool {
+        self.order.is_sorted()
+    }
 }
 
 /// Returns the values of top-level fields. Returns `None` unless the document has each field exactly once, with a scalar of a common
@@ -81,7 +88,7 @@ pub(crate) fn scalar_fields<'d, 'n>(
     names: impl Iterator<Item = &'n str> + Clone,
 ) -> Option<ScalarFields<'d>> {
     let mut values = vec![None; names.clone().count()];
-    let (mut count, mut are_in_order) = (0, true);
+    let mut order = Vec::with_capacity(values.len());
     let mut fields = Fields::of(document);
     for field in &mut fields {
         let mut places = names.clone();
@@ -90,8 +97,7 @@ pub(crate) fn scalar_fields<'d, 'n>(
         };
         let slot = values.get_mut(place).filter(|slot| slot.is_none())?;
         *slot = Some(decode_scalar(&field)?);
-        are_in_order &= place == count;
-        count += 1;
+        order.push(place);
     }
     // Malformed bytes may hide a second field with the same name.
     if !fields.rest.is_empty() {
@@ -99,7 +105,7 @@ pub(crate) fn scalar_fields<'d, 'n>(
     }
     Some(ScalarFields {
         values: values.into_iter().collect::<Option<_>>()?,
-        are_in_order,
+        order,
     })
 }
 

@@ -53,7 +53,7 @@ fn run(operation: &Operation, arguments: Arguments) -> Result<RawDocumentBuf> {
 /// Checks that the server and the arguments of every command allow `$out` and `$merge`.
 fn ensure_may_write(operation: &Operation) -> Result<()> {
     match operation.options.read_concern {
-        ReadConcern::Current => {}
+        ReadConcern::Current | ReadConcern::Weak(_) => {}
         ReadConcern::Linearizable => {
             let message = "$out and $merge cannot be used with a 'linearizable' read concern level";
             return Err(CommandError::new(code::INVALID_OPTIONS, message));
@@ -127,11 +127,18 @@ fn open_changes(
     options: &bson::RawDocument,
     stages: &[RawDocumentBuf],
 ) -> Result<CursorSource> {
+    let level = match operation.options.read_concern {
+        ReadConcern::Current => None,
+        ReadConcern::Weak(level) => Some(level),
+        ReadConcern::Linearizable => Some("linearizable"),
+        ReadConcern::Snapshot(_) => Some("snapshot"),
+    };
+    if let Some(level) = level {
+        let message = format!("a $changeStream has the read concern `majority`, not `{level}`");
+        return Err(CommandError::new(code::INVALID_OPTIONS, message));
+    }
     if operation.is_in_transaction() {
-        let message = match operation.transaction_number() {
-            Some(_) => "$changeStream cannot be used in a multi-document transaction",
-            None => "$changeStream cannot be used with the read concern `snapshot`",
-        };
+        let message = "$changeStream cannot be used in a multi-document transaction";
         return Err(CommandError::new(
             code::OPERATION_NOT_SUPPORTED_IN_TRANSACTION,
             message,

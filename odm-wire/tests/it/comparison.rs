@@ -71,6 +71,7 @@ fn session(name: &str) -> Vec<Document> {
     let find = |filter: Document| doc! { "find": "c", "filter": filter };
     let update = |q: Document, u: Document| doc! { "update": "c", "updates": [{ "q": q, "u": u }] };
     let out = |collection: &str, target: Bson| doc! { "aggregate": collection, "pipeline": [{ "$out": target }], "cursor": {} };
+    let changes = |level: &str| doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }], "cursor": {}, "readConcern": { "level": level } };
     let merge = |collection: &str, options: Bson| doc! { "aggregate": collection, "pipeline": [{ "$merge": options }], "cursor": {} };
     vec![
         doc! { "ping": 1 },
@@ -214,6 +215,12 @@ fn session(name: &str) -> Vec<Document> {
         doc! { "aggregate": "docs", "pipeline": [{ "$lookup": { "from": "o", "as": "x", "pipeline": [{ "$merge": "o" }] } }], "cursor": {} },
         doc! { "aggregate": "docs", "pipeline": [{ "$unionWith": { "coll": "o", "pipeline": [{ "$out": "o" }] } }], "cursor": {} },
         doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$out": "o" }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$sort": { "a": 1 } }], "cursor": {} },
+        doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$frob": 1 }], "cursor": {} },
+        changes("local"),
+        changes("available"),
+        changes("linearizable"),
+        changes("snapshot"),
         doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "readConcern": { "level": "linearizable" } },
         doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "readConcern": { "level": "majority" }, "writeConcern": { "w": "majority" } },
         doc! { "aggregate": "docs", "pipeline": [{ "$out": "o" }], "cursor": {}, "writeConcern": { "w": "frob" } },

@@ -3,6 +3,7 @@
 mod draft;
 mod id;
 mod overflow;
+mod read_fields;
 mod tree;
 mod variant;
 
@@ -22,6 +23,8 @@ pub use id::{
 };
 pub use id::{AutoId, IdPart, IntoIdPart};
 pub use overflow::{Overflow, OverflowArray};
+#[doc(hidden)]
+pub use read_fields::{FieldReader, ReadFields, read_struct};
 pub use tree::TreeDocument;
 pub(crate) use variant::with_tag;
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! Updates of metadata: fields that the framework keeps in documents.
 
-use bson::{Document, RawBson, RawDocumentBuf, doc};
+use bson::{Bson, Document, RawBson, RawDocumentBuf, doc};
 
 pub(crate) use crate::model::stored::{
     field_names_of, is_position, parse_document, paths_overlap, set_at, to_raw_document,
@@ -79,7 +79,7 @@ pub(crate) async fn apply_updates(
             None => Ok(0),
         };
     }
-    let outcome = write_unordered(access, changes).await?;
+    let outcome = write_in_bulk(access, changes, false).await?;
     for result in outcome.results {
         if let BulkItemOutcome::Failed(error) = result {
             let error = expression_error(error);
@@ -89,10 +89,38 @@ pub(crate) async fn apply_updates(
     Ok(outcome.matched)
 }
 
-/// Writes updates of metadata in one unordered bulk.
-async fn write_unordered(
+/// Applies updates of metadata to one document each, in one command and in this order. Returns the number of documents that were found.
+///
+/// # Errors
+///
+/// The first error, with the `_id` of its document.
+pub(crate) async fn apply_in_order(
+    access: ModelAccess<'_>,
+    changes: Vec<(Bson, MetadataUpdate)>,
+) -> Result<u64> {
+    let (ids, mut changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+    if let ([id], Some(single)) = (&*ids, changes.pop_if(|_| ids.len() == 1)) {
+        let updated = apply_update(access, single).await;
+        return updated.map_err(|error| error.with_id(id.clone()));
+    }
+    if changes.is_empty() {
+        return Ok(0);
+    }
+    let outcome = write_in_bulk(access, changes, true).await?;
+    for (id, result) in ids.into_iter().zip(outcome.results) {
+        if let BulkItemOutcome::Failed(error) = result {
+            let error = error::naming_model(access.model)(expression_error(error));
+            return Err(error.with_id(id));
+        }
+    }
+    Ok(outcome.matched)
+}
+
+/// Writes updates of metadata in one bulk.
+async fn write_in_bulk(
     access: ModelAccess<'_>,
     changes: Vec<MetadataUpdate>,
+    ordered: bool,
 ) -> Result<BulkWriteResult> {
     let origin = changes
         .first()
@@ -106,7 +134,7 @@ async fn write_unordered(
     }
     let bulk = BulkWrite {
         writes,
-        ordered: false,
+        ordered,
         origin,
     };
     access
@@ -121,7 +149,7 @@ pub(crate) async fn apply_each(
     changes: Vec<(RawBson, MetadataUpdate)>,
 ) -> Result<Vec<(RawBson, Error)>> {
     let (ids, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-    let outcome = write_unordered(access, changes).await?;
+    let outcome = write_in_bulk(access, changes, false).await?;
     let mut rejected = Vec::new();
     for (id, result) in ids.into_iter().zip(outcome.results) {
         match result {

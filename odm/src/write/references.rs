@@ -79,6 +79,7 @@ use crate::{
     language::query::{append_field, field_missing, single_field_document},
     metadata::references::{INVERSE_VERSION, LEASE, RECORD, TombstoneState, tombstone},
     model::ids::{OrderedId, id_batches, id_values, ids_filter, one_of},
+    parallel,
     pending::{
         expired::{ExpiredWork, RecoveryReport},
         record::PendingKind,
@@ -514,10 +515,9 @@ impl TransactionalWrite<'_> {
         match write.footprint() {
             Footprint::Inserts(documents) => {
                 kind = ReferenceWrite::Insert;
-                let inserted = documents
-                    .iter()
-                    .map(|raw| LinkedDocument::from_stored(model, raw));
-                after = inserted.collect::<Result<_>>()?;
+                after = parallel::map(documents.iter(), |raw| {
+                    LinkedDocument::from_stored(model, raw)
+                })?;
             }
             Footprint::Changes(change) => {
                 kind = ReferenceWrite::Update;

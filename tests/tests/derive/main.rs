@@ -5,6 +5,7 @@ mod enum_documents;
 mod enums;
 mod futures;
 mod ids;
+mod insert_structs;
 mod json_schema;
 mod names;
 #[rustfmt::skip]

@@ -483,6 +483,7 @@ macro_rules! for_every_test {
                     a_sum_that_overflows_is_an_error,
                     numbers_of_equal_value_count_alike,
                     a_large_insert_takes_few_operations,
+                    an_insert_updates_many_parents_at_once,
                     rollups_cannot_be_written,
                     invalid_pending_work_is_reported,
                     rollups_survive_a_crash_at_every_operation,

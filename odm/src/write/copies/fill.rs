@@ -18,6 +18,7 @@ use crate::{
         document::{self, Draft, DraftContent},
         stored::{edit_fields, parse_fields, replace_fields, root_of},
     },
+    parallel,
     pending::record::{PendingKind, PendingToken},
     schema::{Model, computed::evaluate::compute_fields},
     session::access::{Access, ModelAccess},
@@ -66,16 +67,15 @@ fn fill_drafts<'a>(
         let mut sources = SourceCache::default();
         let groups = super::copy_groups(access.model);
         let names = dependent_fields(&groups);
-        let structs = drafts.iter().map(|raw| parse_fields(raw, &names));
-        let mut structs = structs.collect::<Result<Vec<_>>>()?;
+        let mut structs = parallel::map(drafts.iter(), |raw| parse_fields(raw, &names))?;
         fill_documents(access, &groups, &mut structs, &mut sources).await?;
-        let filled = drafts.iter().zip(structs).map(|(draft, fields)| {
+        let filled = parallel::map(drafts.iter().zip(structs), |(draft, fields)| {
             let mut raw = draft.clone();
             replace_fields(&mut raw, &names, &fields)?;
             compute_fields(access.model, &mut raw)?;
             Ok(raw)
         });
-        Ok((filled.collect::<Result<_>>()?, sources))
+        Ok((filled?, sources))
     })
 }
 
@@ -88,18 +88,19 @@ pub(super) async fn fill_inserted(
     sources: &mut SourceCache,
 ) -> Result<Option<PendingToken>> {
     let names = dependent_fields(groups);
-    let structs = documents.iter().map(|raw| parse_fields(raw, &names));
-    let mut structs = structs.collect::<Result<Vec<_>>>()?;
+    let mut structs = parallel::map(documents.iter(), |raw| parse_fields(raw, &names))?;
     let has_copies = fill_documents(access, groups, &mut structs, sources).await?;
     let token = has_copies.then(|| PendingToken::with_new_lease(access.lease()));
-    for (raw, mut fields) in documents.iter_mut().zip(structs) {
+    for (raw, fields) in documents.iter().zip(&structs) {
+        ensure_no_descendants(access, raw, fields).await?;
+    }
+    parallel::map(documents.iter_mut().zip(structs), |(raw, mut fields)| {
         if let Some(token) = token {
             let path = PendingKind::REVALIDATE.record_path();
             set_at(&mut fields, path, token.to_document());
         }
-        ensure_no_descendants(access, raw, &fields).await?;
-        replace_fields(raw, &names, &fields)?;
-    }
+        replace_fields(raw, &names, &fields)
+    })?;
     Ok(token)
 }
 
@@ -127,12 +128,13 @@ async fn fill_documents(
     let (mut has_copies, now) = (false, DateTime::now());
     for group in groups {
         has_copies |= group.has_fan_out();
-        for document in documents.iter_mut() {
+        let sources = &*sources;
+        parallel::map(documents.iter_mut(), |document| {
             let timing = SnapshotTiming::All(now);
             group.for_each_struct(document, &mut |embedded| {
                 fill_struct(model, group, embedded, sources, timing)
-            })?;
-        }
+            })
+        })?;
     }
     Ok(has_copies && !source_ids.is_empty())
 }

@@ -17,6 +17,7 @@ use crate::{
         ids::{HasId, OrderedId},
         stored::parse_fields,
     },
+    parallel,
     pending::record::{PendingKind, PendingToken},
     schema::upgrade::read_upgraded,
     session::access::ModelAccess,
@@ -65,9 +66,9 @@ impl ChildState {
     /// Reads the children of several documents.
     pub(super) fn from_raws(groups: &[RollupGroup], raws: &[RawDocumentBuf]) -> Result<Vec<Self>> {
         let fields = child_fields(groups);
-        raws.iter()
-            .map(|raw| Self::from_document(groups, &parse_fields(raw, &fields)?))
-            .collect()
+        parallel::map(raws.iter(), |raw| {
+            Self::from_document(groups, &parse_fields(raw, &fields)?)
+        })
     }
 
     pub(super) fn from_document(groups: &[RollupGroup], document: &Document) -> Result<Self> {

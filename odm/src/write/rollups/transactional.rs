@@ -1,17 +1,17 @@
 //! Rollups in a transaction: children and parents are written together.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawDocumentBuf};
+use bson::{Bson, RawDocumentBuf, doc};
 
 use super::{
     PendingToken,
     child::{ChildState, ParentDeltas, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
-    parent::ParentKey,
+    parent::{ParentIdentity, ParentKey},
     parent_update, queue,
     recompute::recompute_parent,
     rollup_update, subtract_deleted_children,
@@ -21,24 +21,30 @@ use crate::{
     backend::operation::Stage,
     metadata,
     model::{
-        ids::{ids_filter, one_of},
+        ids::{id_batches, ids_filter, one_of},
         stored::edit_fields,
     },
+    parallel,
     pending::record::PendingKind,
     schema::Model,
     session::{
-        access::{Access, ModelAccess},
+        access::{Access, ModelAccess, find_matching},
         retry,
     },
     write::{
         WriteOperation, WriteOutcome,
         maintainer::WriteContext,
-        metadata_update::{apply_update, set_at, to_raw_value},
+        metadata_update::{
+            MetadataUpdate, apply_in_order, parse_document, set_at, to_raw_document, to_raw_value,
+        },
     },
 };
 
 /// The reason of the follow-up work for a missing parent, for the log.
 const MISSING_PARENT: &str = "a parent is missing: its rollups are updated after the commit";
+
+/// The maximum number of parents in one query.
+const MAX_PARENTS_PER_QUERY: usize = 1_000;
 
 /// Whether each parent exists, by group.
 type FoundParents = BTreeMap<(usize, ParentKey), bool>;
@@ -56,10 +62,9 @@ pub(super) async fn insert_with_parents(
     let found_parents = update_parents(full_access.to(model), groups, &children).await;
     let found_parents = found_parents.map_err(|error| access.fail_transaction(error))?;
     let token = PendingToken::with_new_lease(access.lease());
-    let mut all_parents_exist = true;
-    for (raw, child) in documents.iter_mut().zip(&children) {
+    let recorded = parallel::map(documents.iter_mut().zip(&children), |(raw, child)| {
+        let mut parents_exist = true;
         edit_fields(raw, &[metadata::FIELD], |metadata| {
-            let mut parents_exist = true;
             for (position, group) in groups.iter().enumerate() {
                 let mut record = Vec::new();
                 for contribution in child.contributions.get(position).into_iter().flatten() {
@@ -74,11 +79,12 @@ pub(super) async fn insert_with_parents(
             if !parents_exist {
                 let path = PendingKind::ROLLUP.record_path();
                 set_at(metadata, path, token.to_document());
-                all_parents_exist = false;
             }
             Ok(())
         })?;
-    }
+        Ok(parents_exist)
+    });
+    let all_parents_exist = recorded?.into_iter().all(|parents_exist| parents_exist);
     let outcome = cx.run_next(write).await;
     let outcome = outcome.map_err(|error| access.fail_transaction(error))?;
     if !all_parents_exist {
@@ -134,7 +140,7 @@ pub(super) async fn apply_contributions(
     Ok(())
 }
 
-/// Updates the parents of some children. Returns whether each parent exists.
+/// Updates the parents of some children, in one command for each group. Returns whether each parent exists.
 pub(super) async fn update_parents(
     access: ModelAccess<'_>,
     groups: &[RollupGroup],
@@ -142,27 +148,76 @@ pub(super) async fn update_parents(
 ) -> Result<FoundParents> {
     let mut found_parents = FoundParents::new();
     for (position, group) in groups.iter().enumerate() {
+        let (mut updated, mut updates) = (Vec::new(), Vec::new());
         for (key, parent_deltas) in deltas_by_parent(children, position)? {
-            if let Some(exists) = update_parent(access, group, &parent_deltas).await? {
-                found_parents.insert((position, key), exists);
+            match parent_change(access, group, &parent_deltas).await? {
+                ParentChange::Unchanged => {}
+                ParentChange::Missing => {
+                    found_parents.insert((position, key), false);
+                }
+                ParentChange::Update(update) => {
+                    updates.push((parent_deltas.parent.id.clone(), update));
+                    updated.push((key, parent_deltas.parent));
+                }
             }
+        }
+        let expected = updates.len() as u64;
+        let matched = apply_in_order(access.to(group.parent_model), updates).await?;
+        let existing = match matched == expected {
+            true => None,
+            false => Some(existing_parents(&access, group, &updated).await?),
+        };
+        for (key, _) in updated {
+            let exists = existing.as_ref().is_none_or(|keys| keys.contains(&key));
+            found_parents.insert((position, key), exists);
         }
     }
     Ok(found_parents)
 }
 
-/// Updates a parent. Returns whether the parent exists, or `None` if the parent does not change.
-async fn update_parent(
+/// Returns the keys of the parents that exist.
+async fn existing_parents(
+    access: &Access,
+    group: &RollupGroup,
+    parents: &[(ParentKey, ParentIdentity)],
+) -> Result<BTreeSet<ParentKey>> {
+    let ids = parents.iter().map(|(_, parent)| to_raw_value(&parent.id));
+    let ids = ids.collect::<Result<Vec<_>>>()?;
+    let mut projection = doc! { "_id": 1 };
+    projection.extend(ParentIdentity::identity_projection(group));
+    let projection = to_raw_document(&projection)?;
+    let mut existing = BTreeSet::new();
+    for batch in id_batches(&ids, MAX_PARENTS_PER_QUERY) {
+        let find = find_matching(group.parent_model.collection, &ids_filter(batch))
+            .with_origin(Stage::ROLLUPS.step("find the missing parents"))
+            .with_projection(projection.clone());
+        for raw in access.find_all(group.parent_model, find).await? {
+            let parent = ParentIdentity::of_document(group, &parse_document(&raw)?);
+            existing.insert(parent.to_key()?);
+        }
+    }
+    Ok(existing)
+}
+
+/// What a change of children does to a parent.
+enum ParentChange {
+    Unchanged,
+    Missing,
+    Update(MetadataUpdate),
+}
+
+/// Returns the change of a parent.
+async fn parent_change(
     access: ModelAccess<'_>,
     group: &RollupGroup,
     parent_deltas: &ParentDeltas<'_>,
-) -> Result<Option<bool>> {
+) -> Result<ParentChange> {
     let ParentDeltas { parent, deltas } = parent_deltas;
     let is_new = deltas.iter().all(|delta| delta.is_new);
     let may_change_list = group.has_list() && !is_new;
     let current = match may_change_list {
         true => match parent_update::read_parent(&access, group, parent).await? {
-            None => return Ok(Some(false)),
+            None => return Ok(ParentChange::Missing),
             current => current,
         },
         false => None,
@@ -174,12 +229,10 @@ async fn update_parent(
     let is_unchanged =
         update.len() == 1 && update.get_document("$inc").is_ok_and(|add| add.len() == 1);
     if is_unchanged && !may_change_list {
-        return Ok(None);
+        return Ok(ParentChange::Unchanged);
     }
-    let change = rollup_update("update the parent", &parent.to_filter(group)?, update)?;
-    let updated = apply_update(access.to(group.parent_model), change).await;
-    let updated = updated.map_err(|error| error.with_id(parent.id.clone()))?;
-    Ok(Some(updated > 0))
+    let update = rollup_update("update the parent", &parent.to_filter(group)?, update)?;
+    Ok(ParentChange::Update(update))
 }
 
 /// Deletes children and subtracts the contributions from the parents, up to `max_documents` documents. Returns whether all

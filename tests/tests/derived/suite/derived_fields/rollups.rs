@@ -6,7 +6,7 @@ use odm::{
     ErrorKind,
     backend::{
         Recorder,
-        operation::{DocumentChange, InsertOperation, Operation, UpdateOperation},
+        operation::{DocumentChange, InsertOperation, Operation, Stage, UpdateOperation},
     },
     bson::{Bson, RawBson, RawDocumentBuf, oid::ObjectId, raw::cstr, rawdoc},
     check::{FindingKind, RepairOutcome},
@@ -1042,6 +1042,42 @@ pub async fn a_large_insert_takes_few_operations(fixture: Fixture) {
     let host = aside.get::<logs::Host>(1).await.unwrap();
     let newest = host.newest.first().map(|line| line.time);
     assert_eq!((host.newest.len(), newest), (1_000, Some(1_000)));
+}
+
+/// With transactions, all parents of an insert are updated in one command. A parent that does not exist counts its children when it is
+/// inserted.
+pub async fn an_insert_updates_many_parents_at_once(fixture: Fixture) {
+    let recorder = Recorder::new(fixture.backend());
+    let db = Db::with_backend(Arc::new(recorder.clone()));
+    db.sync_indexes().await.unwrap();
+    let missing = [7, 40];
+    let posts = (1..=50).filter(|id| !missing.contains(id)).map(post);
+    db.insert_many(posts).await.unwrap();
+    wait_for_pending_work(&db).await;
+    recorder.clear();
+    // Each post has two comments.
+    let comments = |first: i64| (0..100).map(move |n| comment(first + n, n % 50 + 1));
+    db.insert_many(comments(1)).await.unwrap();
+    let updates = recorder.operations().into_iter().filter(|operation| {
+        let origin = operation.origin();
+        origin.stage == Some(Stage::ROLLUPS) && origin.step == "update the parent"
+    });
+    if fixture.backend().capabilities().transactions {
+        assert_eq!(updates.count(), 1);
+        for id in (1..=50).filter(|id| !missing.contains(id)) {
+            assert_eq!(read_post_rollups(&db, id).await.0, 2, "{id}");
+        }
+    }
+    db.insert_many(missing.map(post)).await.unwrap();
+    wait_for_pending_work(&db).await;
+    for id in 1..=50 {
+        let likes = id + (id + 50);
+        assert_eq!(
+            read_post_rollups(&db, id).await,
+            (2, 0, likes, vec![id + 50, id])
+        );
+    }
+    assert_clean(&db).await;
 }
 
 /// The operations of the section "Rollups" in `book/src/operations.md`, in sequence.
