@@ -1,6 +1,11 @@
 //! Work on many documents, on several cores.
 
-use std::{num::NonZero, panic, thread};
+use std::{
+    num::NonZero,
+    panic,
+    sync::{Mutex, OnceLock, PoisonError},
+    thread,
+};
 
 use crate::Result;
 
@@ -22,9 +27,15 @@ where
 {
     let threads = match items.len() < 2 * MIN_ITEMS {
         true => 1,
-        false => thread::available_parallelism().map_or(1, NonZero::get),
+        false => cores(),
     };
     map_on(threads.min(MAX_THREADS), items, work)
+}
+
+/// Returns the number of cores of this process.
+fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
 }
 
 /// As [`map`], on up to `threads` threads.
@@ -43,28 +54,34 @@ where
     }
     let per_thread = items.len().div_ceil(threads);
     let mut items = items;
-    let work = &work;
-    let run = move |part: Vec<I::Item>| part.into_iter().map(work).collect::<Result<Vec<R>>>();
+    let mut parts = Vec::with_capacity(threads);
+    while items.len() > 0 {
+        let part: Vec<_> = items.by_ref().take(per_thread).collect();
+        parts.push(Mutex::new(Some(part)));
+    }
+    let run = |part: &Mutex<Option<Vec<I::Item>>>| {
+        let part = part.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let results = part.into_iter().flatten().map(&work);
+        results.collect::<Result<Vec<R>>>()
+    };
+    let run = &run;
     thread::scope(|scope| {
-        let first: Vec<_> = items.by_ref().take(per_thread).collect();
-        let mut others = Vec::with_capacity(threads);
-        while items.len() > 0 {
-            let part: Vec<_> = items.by_ref().take(per_thread).collect();
-            others.push(scope.spawn(move || run(part)));
+        let started = parts.iter().skip(1).map(|part| {
+            let thread = thread::Builder::new().name("odm parallel".to_owned());
+            (part, thread.spawn_scoped(scope, move || run(part)))
+        });
+        let started: Vec<_> = started.collect();
+        let mut results = parts.first().map_or_else(|| Ok(Vec::new()), run)?;
+        for (part, thread) in started {
+            results.extend(match thread {
+                Ok(thread) => thread
+                    .join()
+                    .unwrap_or_else(|panic| panic::resume_unwind(panic))?,
+                // The system has no more threads.
+                Err(_) => run(part)?,
+            });
         }
-        let mut results = run(first);
-        for other in others {
-            let part = other
-                .join()
-                .unwrap_or_else(|panic| panic::resume_unwind(panic));
-            if let Ok(results) = &mut results {
-                match part {
-                    Ok(part) => results.extend(part),
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        results
+        Ok(results)
     })
 }
 

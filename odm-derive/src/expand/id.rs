@@ -1,7 +1,7 @@
 //! Code generation for an `_id` that is composed of fields: building the `_id` from the fields, and splitting the `_id` into its
 //! parts.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, Type, ext::IdentExt, spanned::Spanned};
 
@@ -176,7 +176,9 @@ impl<'m, 'a> ComposedId<'m, 'a> {
                 |ident| quote!(&self.#ident),
             );
             let stored = &field.stored;
-            let number = quote_spanned!(ty.span()=> <#ty as #private::AssignedNumber>::from_i64(number));
+            // The tokens of the type can come from a macro, which does not see the variable.
+            let place = Span::call_site().located_at(ty.span());
+            let number = quote_spanned!(place=> <#ty as #private::AssignedNumber>::from_i64(number));
             quote! {
                 fn id_before_number(&self) -> #private::Result<::std::string::String> {
                     #private::Ok(#before.prefix())

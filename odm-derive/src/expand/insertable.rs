@@ -1,7 +1,7 @@
 //! Code generation for inserts: a document is inserted as itself or, with managed fields, as an insert struct without these
 //! fields.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Attribute, Generics, Ident, Path, ext::IdentExt, parse_quote, spanned::Spanned};
 
@@ -251,16 +251,18 @@ impl Model<'_> {
             .map(Literal::usize_unsuffixed)
             .collect();
         let locals: Vec<_> = (0..given_fields.len())
-            .map(|n| format_ident!("field{n}"))
+            .map(|position| format_ident!("__field{position}"))
             .collect();
+        // The tokens of the type can come from a macro, which does not see the variables here.
+        let place = |field: &Field<'_>| Span::call_site().located_at(field.ty.span());
         let reads = given_fields
             .iter()
             .zip(&locals)
-            .map(|(field, local)| quote_spanned!(field.ty.span()=> reader.read(&mut #local)?));
+            .map(|(field, local)| quote_spanned!(place(field)=> __reader.read(&mut #local)?));
         let values = given_fields.iter().zip(&locals).zip(&positions);
         let values = values.map(|((field, local), position)| match field.default {
-            Some(_) => quote_spanned!(field.ty.span()=> #local.unwrap_or_default()),
-            None => quote_spanned!(field.ty.span()=> reader.complete(#position, #local)?),
+            Some(_) => quote_spanned!(place(field)=> #local.unwrap_or_default()),
+            None => quote_spanned!(place(field)=> __reader.complete(#position, #local)?),
         });
         let reading = quote! {
             #[automatically_derived]
@@ -270,11 +272,11 @@ impl Model<'_> {
                 const FIELDS: &'static [&'static str] = &[#(#stored),*];
                 const DENIES_UNKNOWN_FIELDS: bool = #denies_unknown_fields;
                 fn read_fields<__R: #private::FieldReader<'__de>>(
-                    mut reader: __R,
+                    mut __reader: __R,
                 ) -> ::core::result::Result<Self, __R::Error> {
                     #(let mut #locals = #private::None;)*
-                    while let #private::Some(field) = reader.next_field()? {
-                        match field {
+                    while let #private::Some(__field) = __reader.next_field()? {
+                        match __field {
                             #(#positions => #reads,)*
                             _ => {}
                         }

@@ -1,6 +1,6 @@
 //! Code generation for `shard_key(…)`: immutable fields, keys that identify a document for a write, and the required index.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Ident, ext::IdentExt, spanned::Spanned};
 
@@ -301,5 +301,6 @@ fn shard_field_error(field: &Field<'_>) -> Option<String> {
 /// Returns the method call that adds a field to a key.
 fn key_step(field: &Field<'_>) -> TokenStream {
     let (ident, stored) = (field.ident, &field.stored);
-    quote_spanned!(field.ty.span()=> .with_field(#stored, &self.#ident))
+    let place = Span::call_site().located_at(field.ty.span());
+    quote_spanned!(place=> .with_field(#stored, &self.#ident))
 }

@@ -216,7 +216,6 @@ fn session(name: &str) -> Vec<Document> {
         doc! { "aggregate": "docs", "pipeline": [{ "$unionWith": { "coll": "o", "pipeline": [{ "$out": "o" }] } }], "cursor": {} },
         doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$out": "o" }], "cursor": {} },
         doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$sort": { "a": 1 } }], "cursor": {} },
-        doc! { "aggregate": "docs", "pipeline": [{ "$changeStream": {} }, { "$frob": 1 }], "cursor": {} },
         changes("local"),
         changes("available"),
         changes("linearizable"),

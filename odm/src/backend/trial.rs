@@ -134,14 +134,18 @@ impl Wrapper for Trial {
         self.record_operation(operation);
         Box::pin(async move {
             let result = run.await;
-            if let Err(error) = &result
-                && (error.is_conflict() || error.is_transient())
-            {
-                let mut conflict = self.lock_conflict();
-                conflict.get_or_insert_with(|| error.clone());
+            if let Err(error) = &result {
+                self.note_failure(error);
             }
             result
         })
+    }
+
+    fn note_failure(&self, error: &Error) {
+        if error.is_conflict() || error.is_transient() {
+            let mut conflict = self.lock_conflict();
+            conflict.get_or_insert_with(|| error.clone());
+        }
     }
 
     fn wrap_transaction(

@@ -8,13 +8,13 @@ use super::{
     Backend, BackendTransaction, BoxFuture, Capabilities, ChangeCursor, CompactionReport, Cursor,
     Durability, Executor,
     operation::{
-        AggregateOperation, BulkWrite, BulkWriteResult, CollectionDefinition, CountOperation,
-        DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify, FindEach,
-        FindOperation, FindSeveral, Index, InsertOperation, Operation, ShardKey, UpdateOperation,
-        UpdateResult, WatchOperation,
+        AggregateOperation, BulkItemOutcome, BulkWrite, BulkWriteResult, CollectionDefinition,
+        CountOperation, DeleteOperation, DeleteResult, DistinctOperation, Explain, FindAndModify,
+        FindEach, FindOperation, FindSeveral, Index, InsertOperation, Operation, ShardKey,
+        UpdateOperation, UpdateResult, WatchOperation,
     },
 };
-use crate::Result;
+use crate::{Error, Result};
 
 /// A wrapper around a backend or a transaction. Every operation passes through the wrapper.
 ///
@@ -65,6 +65,12 @@ pub trait Wrapper: fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn ends_inner(&self) -> bool {
         true
+    }
+
+    /// Receives the failure of a write in a bulk write. The bulk write itself succeeds.
+    #[doc(hidden)]
+    fn note_failure(&self, error: &Error) {
+        let _ = error;
     }
 
     /// Changes an insert before its execution.
@@ -154,7 +160,16 @@ impl<W: Wrapper> Executor for W {
 
     fn bulk_write(&self, bulk: BulkWrite) -> BoxFuture<'_, Result<BulkWriteResult>> {
         let operation = Operation::BulkWrite(bulk.clone());
-        self.perform(operation, self.inner().bulk_write(bulk))
+        let run = async move {
+            let result = self.inner().bulk_write(bulk).await?;
+            for outcome in &result.results {
+                if let BulkItemOutcome::Failed(error) = outcome {
+                    self.note_failure(error);
+                }
+            }
+            Ok(result)
+        };
+        self.perform(operation, Box::pin(run))
     }
 }
 

@@ -79,7 +79,8 @@ pub(crate) async fn apply_updates(
             None => Ok(0),
         };
     }
-    let outcome = write_in_bulk(access, changes, false).await?;
+    let updates = into_updates(access, changes).await?;
+    let outcome = write_in_bulk(access, updates, false).await?;
     for result in outcome.results {
         if let BulkItemOutcome::Failed(error) = result {
             let error = expression_error(error);
@@ -93,47 +94,63 @@ pub(crate) async fn apply_updates(
 ///
 /// # Errors
 ///
-/// The first error, with the `_id` of its document.
+/// The first error, with the `_id` of the document if only one update has failed.
 pub(crate) async fn apply_in_order(
     access: ModelAccess<'_>,
     changes: Vec<(Bson, MetadataUpdate)>,
 ) -> Result<u64> {
-    let (ids, mut changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-    if let ([id], Some(single)) = (&*ids, changes.pop_if(|_| ids.len() == 1)) {
-        let updated = apply_update(access, single).await;
-        return updated.map_err(|error| error.with_id(id.clone()));
+    let (mut ids, mut updates) = (Vec::new(), Vec::new());
+    for (id, change) in changes {
+        let update = change.into_update(access).await;
+        updates.push(update.map_err(|error| error.with_id(id.clone()))?);
+        ids.push(id);
     }
-    if changes.is_empty() {
-        return Ok(0);
+    let to_error = |error| error::naming_model(access.model)(expression_error(error));
+    if updates.len() < 2 {
+        let (Some(update), Some(id)) = (updates.pop(), ids.pop()) else {
+            return Ok(0);
+        };
+        let result = access.update(update).await;
+        return Ok(result.map_err(|error| to_error(error).with_id(id))?.matched);
     }
-    let outcome = write_in_bulk(access, changes, true).await?;
-    for (id, result) in ids.into_iter().zip(outcome.results) {
-        if let BulkItemOutcome::Failed(error) = result {
-            let error = error::naming_model(access.model)(expression_error(error));
-            return Err(error.with_id(id));
-        }
+    let outcome = write_in_bulk(access, updates, true).await?;
+    let failures = ids.into_iter().zip(outcome.results);
+    let mut failures = failures.filter_map(|(id, result)| match result {
+        BulkItemOutcome::Failed(error) => Some((id, to_error(error))),
+        _ => None,
+    });
+    match (failures.next(), failures.next()) {
+        (None, _) => Ok(outcome.matched),
+        (Some((id, error)), None) => Err(error.with_id(id)),
+        (Some((_, error)), Some(_)) => Err(error),
     }
-    Ok(outcome.matched)
+}
+
+async fn into_updates(
+    access: ModelAccess<'_>,
+    changes: Vec<MetadataUpdate>,
+) -> Result<Vec<UpdateOperation>> {
+    let mut updates = Vec::with_capacity(changes.len());
+    for change in changes {
+        updates.push(change.into_update(access).await?);
+    }
+    Ok(updates)
 }
 
 /// Writes updates of metadata in one bulk.
 async fn write_in_bulk(
     access: ModelAccess<'_>,
-    changes: Vec<MetadataUpdate>,
+    updates: Vec<UpdateOperation>,
     ordered: bool,
 ) -> Result<BulkWriteResult> {
-    let origin = changes
-        .first()
-        .map_or_else(Default::default, |change| change.origin);
-    let mut writes = Vec::with_capacity(changes.len());
-    for change in changes {
-        writes.push(BulkItem {
-            write: BulkOperation::Update(change.into_update(access).await?),
-            unmatched: Unmatched::Ignore,
-        });
-    }
+    let origin = updates.first().map(|update| update.origin);
+    let origin = origin.unwrap_or_default();
+    let writes = updates.into_iter().map(|update| BulkItem {
+        write: BulkOperation::Update(update),
+        unmatched: Unmatched::Ignore,
+    });
     let bulk = BulkWrite {
-        writes,
+        writes: writes.collect(),
         ordered,
         origin,
     };
@@ -149,7 +166,8 @@ pub(crate) async fn apply_each(
     changes: Vec<(RawBson, MetadataUpdate)>,
 ) -> Result<Vec<(RawBson, Error)>> {
     let (ids, changes): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
-    let outcome = write_in_bulk(access, changes, false).await?;
+    let updates = into_updates(access, changes).await?;
+    let outcome = write_in_bulk(access, updates, false).await?;
     let mut rejected = Vec::new();
     for (id, result) in ids.into_iter().zip(outcome.results) {
         match result {

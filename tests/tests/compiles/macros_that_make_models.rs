@@ -21,6 +21,42 @@ model! {
 }
 model!(Thing in "things" { weight: f64, });
 
+// The names of the types come from outside of the macro, and the derive from inside.
+macro_rules! versioned {
+    ($name:ident in $collection:literal { $($field:ident: $ty:ident,)* }) => {
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+        #[document(collection = $collection, version, deny_unknown_fields)]
+        struct $name {
+            #[serde(rename = "_id")]
+            id: i64,
+            $($field: $ty,)*
+            version: i64,
+        }
+    };
+}
+versioned!(Note in "notes" { text: String, stars: i32, });
+
+// The derive comes from outside of the macro, and the types from inside.
+macro_rules! derived {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        struct $name {
+            #[serde(rename = "_id")]
+            id: i64,
+            text: String,
+            #[serde(default)]
+            field: Option<i32>,
+            reader: bool,
+            version: i64,
+        }
+    };
+}
+derived! {
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Document)]
+    #[document(collection = "drafts", version)]
+    Draft
+}
+
 macro_rules! schema {
     ($name:ident: $($model:ty),*) => {
         #[derive(Schema)]
@@ -28,13 +64,17 @@ macro_rules! schema {
         struct $name;
     };
 }
-schema!(World: Person, Thing);
+schema!(World: Person, Thing, Note, Draft);
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> odm::Result<()> {
     let db = odm::Database::<World>::open("memory:").await?;
     db.insert(Person { id: 1, name: "Ann".into(), age: None }).await?;
     assert!(db.find::<Person>().filter(|p| p.name().eq("Ann")).exists().await?);
+    let note: NewNote = serde_json::from_str(r#"{ "_id": 1, "text": "hi", "stars": 5 }"#).unwrap();
+    assert_eq!(db.insert(note).await?.stars, 5);
+    let draft: NewDraft = serde_json::from_str(r#"{ "_id": 1, "text": "hi", "reader": true }"#).unwrap();
+    assert!(db.insert(draft).await?.reader);
     assert!(!db.find::<Thing>().filter(|t| t.weight().gt(1.5)).exists().await?);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Reading of insert structs and generated projections: serde's derive has several hundred lines for a struct, and this module has the
-//! parts that do not depend on the struct.
+//! Reading of insert structs. serde's derive generates several hundred lines for a struct, and this module has the parts that do not
+//! depend on the struct.
 
 use std::{fmt, marker::PhantomData};
 

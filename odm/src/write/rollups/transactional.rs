@@ -1,17 +1,17 @@
 //! Rollups in a transaction: children and parents are written together.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use bson::{Bson, RawDocumentBuf, doc};
+use bson::{Bson, RawDocumentBuf};
 
 use super::{
     PendingToken,
     child::{ChildState, ParentDeltas, deltas_by_parent, record_contributions},
     contribution::RollupGroup,
-    parent::{ParentIdentity, ParentKey},
+    parent::ParentKey,
     parent_update, queue,
     recompute::recompute_parent,
     rollup_update, subtract_deleted_children,
@@ -21,30 +21,27 @@ use crate::{
     backend::operation::Stage,
     metadata,
     model::{
-        ids::{id_batches, ids_filter, one_of},
+        ids::{ids_filter, one_of},
         stored::edit_fields,
     },
     parallel,
     pending::record::PendingKind,
     schema::Model,
     session::{
-        access::{Access, ModelAccess, find_matching},
+        access::{Access, ModelAccess},
         retry,
     },
     write::{
         WriteOperation, WriteOutcome,
         maintainer::WriteContext,
         metadata_update::{
-            MetadataUpdate, apply_in_order, parse_document, set_at, to_raw_document, to_raw_value,
+            MetadataUpdate, apply_in_order, set_at, to_raw_value,
         },
     },
 };
 
 /// The reason of the follow-up work for a missing parent, for the log.
 const MISSING_PARENT: &str = "a parent is missing: its rollups are updated after the commit";
-
-/// The maximum number of parents in one query.
-const MAX_PARENTS_PER_QUERY: usize = 1_000;
 
 /// Whether each parent exists, by group.
 type FoundParents = BTreeMap<(usize, ParentKey), bool>;
@@ -163,40 +160,15 @@ pub(super) async fn update_parents(
         }
         let expected = updates.len() as u64;
         let matched = apply_in_order(access.to(group.parent_model), updates).await?;
-        let existing = match matched == expected {
-            true => None,
-            false => Some(existing_parents(&access, group, &updated).await?),
-        };
-        for (key, _) in updated {
-            let exists = existing.as_ref().is_none_or(|keys| keys.contains(&key));
+        for (key, parent) in updated {
+            let exists = matched == expected
+                || parent_update::read_parent(&access, group, &parent)
+                    .await?
+                    .is_some();
             found_parents.insert((position, key), exists);
         }
     }
     Ok(found_parents)
-}
-
-/// Returns the keys of the parents that exist.
-async fn existing_parents(
-    access: &Access,
-    group: &RollupGroup,
-    parents: &[(ParentKey, ParentIdentity)],
-) -> Result<BTreeSet<ParentKey>> {
-    let ids = parents.iter().map(|(_, parent)| to_raw_value(&parent.id));
-    let ids = ids.collect::<Result<Vec<_>>>()?;
-    let mut projection = doc! { "_id": 1 };
-    projection.extend(ParentIdentity::identity_projection(group));
-    let projection = to_raw_document(&projection)?;
-    let mut existing = BTreeSet::new();
-    for batch in id_batches(&ids, MAX_PARENTS_PER_QUERY) {
-        let find = find_matching(group.parent_model.collection, &ids_filter(batch))
-            .with_origin(Stage::ROLLUPS.step("find the missing parents"))
-            .with_projection(projection.clone());
-        for raw in access.find_all(group.parent_model, find).await? {
-            let parent = ParentIdentity::of_document(group, &parse_document(&raw)?);
-            existing.insert(parent.to_key()?);
-        }
-    }
-    Ok(existing)
 }
 
 /// What a change of children does to a parent.
