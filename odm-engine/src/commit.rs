@@ -177,7 +177,7 @@ impl Committer {
         Arc::clone(&published.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs `operation` and makes its changes durable. A failed operation changes nothing. May call `operation` several times, and
+    /// Runs `operation` and commits its changes. A failed operation changes nothing. May call `operation` several times, and
     /// keeps the changes of the last call.
     pub(crate) fn write<T>(
         &self,

@@ -28,7 +28,7 @@ use crate::watch::{ChangeStream, Watch};
 /// [`Session`].
 ///
 /// A clone is another handle to the same database. All methods block until they are done. Methods that write return once the
-/// change is durable.
+/// change is committed, with the [durability](Database::with_durability) of the handle.
 ///
 /// ```
 /// use bson::rawdoc;

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! Calls block and may be made from any thread. Readers see a snapshot and never wait for writers. A write is durable when its
-//! call returns. A MongoDB feature that the engine lacks is refused with an error that names the feature.
+//! call returns, unless the caller chooses [`Durability::Relaxed`]. A MongoDB feature that the engine lacks is refused with an error that names the feature.
 //!
 //! The modules below are in reading order. Each module uses only modules further down.
 

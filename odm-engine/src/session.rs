@@ -24,8 +24,8 @@ use crate::store::StoreView;
 /// Operations on documents. A [`Database`](crate::Database) and a [`Transaction`](crate::Transaction) both dereference to a
 /// session.
 ///
-/// On a database, each call stands alone: a read sees the last durable state, and a write is durable when the call returns. Each
-/// write is atomic. After an error no data has changed. An insert of several documents and a bulk write report which writes were applied.
+/// On a database, each call stands alone: a read sees the last committed state, and a write is committed with the
+/// [durability](crate::Durability) of the handle when the call returns. Each write is atomic. After an error no data has changed. An insert of several documents and a bulk write report which writes were applied.
 ///
 /// A write that takes long does not stop concurrent writes: it runs like a transaction, and runs again if another write changes the
 /// same documents.

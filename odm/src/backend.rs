@@ -43,9 +43,9 @@
 //! transaction from its beginning.
 //!
 //! **Changes.** A [watch](Backend::watch) returns every write that is committed after the start of the watch, once and in commit
-//! order. The writes of one transaction are adjacent. Every returned event is durable, except of a relaxed write. Events have MongoDB's form: `_id` (a
-//! resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the operation
-//! `fullDocument` and `updateDescription`. Further fields differ between backends. A watch that starts after a token misses and
+//! order. The writes of one transaction are adjacent. Every returned event is durable, except the event of a relaxed write. Events have
+//! MongoDB's form: `_id` (a resume token), `operationType`, `clusterTime`, `wallTime`, `ns.coll`, `documentKey`, and depending on the
+//! operation `fullDocument` and `updateDescription`. Further fields differ between backends. A watch that starts after a token misses and
 //! repeats no event, also in another process. If the backend has already deleted the history after the token, the watch or its
 //! first batch fails with [`HistoryLost`](ErrorKind::HistoryLost).
 //!

@@ -41,7 +41,7 @@ fn cores() -> usize {
 /// As [`map`], on up to `threads` threads.
 fn map_on<I, R>(
     threads: usize,
-    items: I,
+    mut items: I,
     work: impl Fn(I::Item) -> Result<R> + Sync,
 ) -> Result<Vec<R>>
 where
@@ -53,7 +53,6 @@ where
         return items.map(work).collect();
     }
     let per_thread = items.len().div_ceil(threads);
-    let mut items = items;
     let mut parts = Vec::with_capacity(threads);
     while items.len() > 0 {
         let part: Vec<_> = items.by_ref().take(per_thread).collect();

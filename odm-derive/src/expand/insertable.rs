@@ -169,38 +169,46 @@ impl Model<'_> {
             denies_unknown_fields,
             keeps_serde_attrs,
         } = declared_with;
-        if !keeps_serde_attrs && given_fields.iter().all(|field| field.is_read_plainly) {
-            return self.declare_plain_struct(
-                declared_struct,
-                given_fields,
-                types,
-                denies_unknown_fields,
-                doc,
-                private,
-            );
-        }
-        let deny = denies_unknown_fields.then(|| quote!(#[serde(deny_unknown_fields)]));
+        let is_read_plainly = given_fields.iter().all(|field| field.is_read_plainly);
+        let reads_with_serde = keeps_serde_attrs || !is_read_plainly;
         let vis = &self.input.vis;
         let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
         let (_, _, where_clause) = self.input.generics.split_for_impl();
+        let full_path = private.full_path();
         let fields = given_fields.iter().zip(types).map(|(field, ty)| {
             let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            let (serde_attrs, stored) = (attrs_named(field.attrs, "serde"), &field.stored);
-            let name = (!field.has_own_name).then(|| quote!(#[serde(rename = #stored)]));
+            let serde = reads_with_serde.then(|| {
+                let (serde_attrs, stored) = (attrs_named(field.attrs, "serde"), &field.stored);
+                let name = (!field.has_own_name).then(|| quote!(#[serde(rename = #stored)]));
+                quote!(#(#serde_attrs)* #name)
+            });
             let derive_attrs = field.attrs_of_derives(derives);
-            quote!(#(#docs)* #(#serde_attrs)* #name #(#derive_attrs)* #vis #ident: #ty)
+            quote!(#(#docs)* #serde #(#derive_attrs)* #vis #ident: #ty)
         });
-        let private = private.full_path();
-        let serde = quote!(#private::serde).to_string();
+        let serde = reads_with_serde.then(|| {
+            let path = quote!(#full_path::serde).to_string();
+            let deny = denies_unknown_fields.then(|| quote!(#[serde(deny_unknown_fields)]));
+            quote! {
+                #[derive(#full_path::Deserialize #(, #derives)*)]
+                // A type parameter has its bounds from the model.
+                #[serde(crate = #path, bound(deserialize = ""))]
+                #deny
+            }
+        });
+        let reading = (!reads_with_serde).then(|| {
+            self.reading_impls(
+                declared_struct,
+                given_fields,
+                denies_unknown_fields,
+                private,
+            )
+        });
         let idents: Vec<_> = given_fields.iter().map(|field| field.ident).collect();
         let lints = allow_lints();
         let declared = quote! {
             #[doc = #doc]
             #lints
-            #[derive(#private::Deserialize #(, #derives)*)]
-            // A type parameter has its bounds from the model.
-            #[serde(crate = #serde, bound(deserialize = ""))]
-            #deny
+            #serde
             #vis struct #declared_struct #decl #where_clause {
                 #(#fields,)*
             }
@@ -208,6 +216,7 @@ impl Model<'_> {
         GeneratedCode {
             types: declared,
             rest: [
+                reading.unwrap_or_default(),
                 clone_and_debug(declared_struct, &self.input.generics, &idents, types),
                 default_impl(declared_struct, &self.input.generics, &idents, types),
             ]
@@ -216,32 +225,16 @@ impl Model<'_> {
         }
     }
 
-    /// Returns a struct that the library reads as serde would, with much less code than serde's derive.
-    fn declare_plain_struct(
+    /// Returns the implementation of `Deserialize` by the library: as serde's derive, with much less code.
+    fn reading_impls(
         &self,
         declared_struct: &Ident,
         given_fields: &[&Field<'_>],
-        types: &[TokenStream],
         denies_unknown_fields: bool,
-        doc: &str,
         private: &PrivatePath,
-    ) -> GeneratedCode {
-        let vis = &self.input.vis;
-        let (decl, _) = with_params(&self.input.generics, &quote!(), &quote!());
+    ) -> TokenStream {
         let (_, type_generics, where_clause) = self.input.generics.split_for_impl();
-        let fields = given_fields.iter().zip(types).map(|(field, ty)| {
-            let (ident, vis, docs) = (field.ident, field.vis, &field.docs);
-            quote!(#(#docs)* #vis #ident: #ty)
-        });
-        let (idents, lints) = (given_fields.iter().map(|field| field.ident), allow_lints());
-        let idents: Vec<_> = idents.collect();
-        let types_of_struct = quote! {
-            #[doc = #doc]
-            #lints
-            #vis struct #declared_struct #decl #where_clause {
-                #(#fields,)*
-            }
-        };
+        let idents = given_fields.iter().map(|field| field.ident);
         let mut reading_generics = self.input.generics.clone();
         reading_generics.params.insert(0, parse_quote!('__de));
         let (reading_generics, _, _) = reading_generics.split_for_impl();
@@ -264,7 +257,7 @@ impl Model<'_> {
             Some(_) => quote_spanned!(place(field)=> #local.unwrap_or_default()),
             None => quote_spanned!(place(field)=> __reader.complete(#position, #local)?),
         });
-        let reading = quote! {
+        quote! {
             #[automatically_derived]
             #[diagnostic::do_not_recommend]
             impl #reading_generics #private::ReadFields<'__de> for #declared_struct #type_generics #where_clause {
@@ -294,16 +287,6 @@ impl Model<'_> {
                     #private::read_struct(deserializer)
                 }
             }
-        };
-        GeneratedCode {
-            types: types_of_struct,
-            rest: [
-                reading,
-                clone_and_debug(declared_struct, &self.input.generics, &idents, types),
-                default_impl(declared_struct, &self.input.generics, &idents, types),
-            ]
-            .into_iter()
-            .collect(),
         }
     }
 

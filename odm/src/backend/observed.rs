@@ -93,11 +93,6 @@ impl Observed<dyn Backend> {
         }))
     }
 
-    /// Returns a handle for a different backend, with the same settings.
-    pub(crate) fn for_backend(&self, backend: Arc<dyn Backend>) -> Self {
-        self.wrap(backend)
-    }
-
     /// Returns a handle whose operations fail as after the drop of the backend.
     pub(crate) fn dropped(&self) -> Self {
         self.wrap(Arc::new(WeakBackend::dropped(&*self.inner)))
@@ -301,7 +296,8 @@ impl<T: ?Sized> Observed<T> {
         })
     }
 
-    fn wrap<U: ?Sized>(&self, inner: Arc<U>) -> Observed<U> {
+    /// Wraps another executor of the same database, with the same settings.
+    pub(crate) fn wrap<U: ?Sized>(&self, inner: Arc<U>) -> Observed<U> {
         Observed {
             inner,
             settings: Arc::clone(&self.settings),

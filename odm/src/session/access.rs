@@ -118,7 +118,7 @@ impl Access {
 
     /// Returns the access through a backend of the same database with a different durability.
     pub(crate) fn with_durability_of(&self, backend: Arc<dyn Backend>) -> Self {
-        let backend = Arc::new(self.backend.for_backend(backend));
+        let backend = Arc::new(self.backend.wrap(backend));
         Self {
             executor: backend.clone(),
             client_reads: backend.client_reads(),

@@ -147,6 +147,17 @@ async fn a_dropped_or_closed_database_can_be_opened_again_at_once() {
     assert!(lines.iter().all(|line| line.name == "round 79"));
 }
 
+/// Waits until no work is pending. Reads run no pending work.
+async fn wait_for_background_work(db: &NetDb) {
+    let end = async {
+        while !db.pending().await.unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    let limit = std::time::Duration::from_secs(60);
+    tokio::time::timeout(limit, end).await.unwrap();
+}
+
 /// A handle of the backend keeps the background work of a dropped database running.
 #[tokio::test(flavor = "multi_thread")]
 async fn background_work_continues_while_the_backend_is_open() {
@@ -165,15 +176,8 @@ async fn background_work_continues_while_the_backend_is_open() {
     renamed.await.unwrap();
     drop(dropped);
 
-    // Reads run no pending work.
     let db = NetDb::with_backend(backend);
-    let fan_out = async {
-        while !db.pending().await.unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    let limit = std::time::Duration::from_secs(60);
-    tokio::time::timeout(limit, fan_out).await.unwrap();
+    wait_for_background_work(&db).await;
     let outdated = db.find::<Line>().filter(|l| l.name().ne("after"));
     assert_eq!(outdated.count().await.unwrap(), 0);
 }
@@ -802,13 +806,7 @@ async fn a_handle_has_a_durability_of_its_own() {
     rename_host(&relaxed).await;
     drop(relaxed);
     assert!(!db.pending().await.unwrap().is_empty());
-    let fan_out = async {
-        while !db.pending().await.unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
-    };
-    let limit = std::time::Duration::from_secs(60);
-    tokio::time::timeout(limit, fan_out).await.unwrap();
+    wait_for_background_work(&db).await;
     let renamed = db.find::<Line>().filter(|l| l.name().eq("after"));
     assert_eq!(renamed.count().await.unwrap(), 10_000);
     assert_clean(&db).await;

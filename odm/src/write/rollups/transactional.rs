@@ -34,9 +34,7 @@ use crate::{
     write::{
         WriteOperation, WriteOutcome,
         maintainer::WriteContext,
-        metadata_update::{
-            MetadataUpdate, apply_in_order, set_at, to_raw_value,
-        },
+        metadata_update::{MetadataUpdate, apply_in_order, set_at, to_raw_value},
     },
 };
 

@@ -494,6 +494,8 @@ pub async fn an_average_with_a_sum_that_overflows_is_an_error(fixture: Fixture) 
     let has_transactions = fixture.backend().capabilities().transactions;
     let db = open_with_indexes(&fixture).await;
     db.insert(NewProduct { id: 1 }).await.unwrap();
+    // Without transactions, the insert of a parent reads its children in the background, and would find the second review.
+    db.wait_for_pending().await.unwrap();
     db.insert(review(1, 1, i64::MAX)).await.unwrap();
     let inserted = db.insert(review(2, 1, 1)).await;
     assert_eq!(inserted.is_err(), has_transactions);
@@ -502,11 +504,7 @@ pub async fn an_average_with_a_sum_that_overflows_is_an_error(fixture: Fixture) 
         assert_eq!(db.find::<Review>().count().await.unwrap(), 1);
     }
     let product = db.get::<Product>(1).await.unwrap();
-    assert_eq!(product.reviews, 1);
-    // Without transactions, the second review is stored, and a minimum that is read again includes it before the counts do.
-    if has_transactions {
-        assert_eq!(product.worst, Some(i64::MAX));
-    }
+    assert_eq!((product.reviews, product.worst), (1, Some(i64::MAX)));
 }
 
 /// The models of a program that is older than the rollups and the copies.
